@@ -1,0 +1,1 @@
+"""Native libraries behind the ``Backend`` seam, one module each."""

@@ -1,0 +1,51 @@
+"""Every place on disk that Khepri uses, one function each.
+
+Nothing here creates or reads anything: callers create what they need, and treat a folder that cannot be written as a
+missing cache, never as a failure.
+"""
+
+from pathlib import Path
+
+import platformdirs
+
+_APP = "khepri"
+
+
+def user_config_dir() -> Path:
+    """Return the folder of the user's own configuration, prompts and command tools."""
+    return Path(platformdirs.user_config_dir(_APP, appauthor=False))
+
+
+def user_config_file() -> Path:
+    """Return the user's configuration file."""
+    return user_config_dir() / "config.toml"
+
+
+def user_tools_dir() -> Path:
+    """Return the folder of the user's own command tools (never a repository's)."""
+    return user_config_dir() / "tools"
+
+
+def repository_config_file(root: Path) -> Path:
+    """Return the configuration file of the repository at ``root``."""
+    return root / ".khepri" / "config.toml"
+
+
+def models_dir() -> Path:
+    """Return the folder that holds the models which Khepri pulled or added."""
+    return Path(platformdirs.user_data_dir(_APP, appauthor=False)) / "models"
+
+
+def cache_dir() -> Path:
+    """Return the folder of everything that can be made again."""
+    return Path(platformdirs.user_cache_dir(_APP, appauthor=False))
+
+
+def map_cache_dir() -> Path:
+    """Return the folder of cached symbols, by content."""
+    return cache_dir() / "symbols"
+
+
+def probe_cache_file() -> Path:
+    """Return the file of the verdicts on (library build, CPU) pairs."""
+    return cache_dir() / "probe.json"

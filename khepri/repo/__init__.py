@@ -1,0 +1,1 @@
+"""Safe reading of a repository. It knows files, not models or tokens."""
