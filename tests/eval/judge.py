@@ -20,7 +20,7 @@ def named_files(answer: str, files: Iterable[str]) -> frozenset[str]:
         files: All files of the repository, as paths relative to its root.
     """
     tracked = tuple(files)
-    named = set()
+    named: set[str] = set()
     for token in _PATH_LIKE.findall(answer):
         token = token.removeprefix("./")
         matches = [file for file in tracked if file == token or token.endswith(f"/{file}")]
@@ -38,7 +38,7 @@ def read_files(steps: Sequence[Mapping[str, object]], files: Iterable[str]) -> f
         files: All files of the repository, as paths relative to its root.
     """
     tracked = frozenset(files)
-    seen = set()
+    seen: set[str] = set()
     for step in steps:
         arguments = step.get("arguments")
         if step.get("tool") == "read" and isinstance(arguments, Mapping):

@@ -38,7 +38,7 @@ def test_every_file_that_an_answer_names_is_counted() -> None:
 
 
 def test_only_the_read_tool_counts_as_reading() -> None:
-    steps = [
+    steps: list[dict[str, object]] = [
         {"tool": "search", "arguments": {"path": "httpx/_api.py", "pattern": "retry"}},
         {"tool": "read", "arguments": {"path": "./httpx/_client.py", "start": 3}},
         {"tool": "read", "arguments": {"path": "httpx/missing.py"}},
@@ -52,7 +52,8 @@ def test_every_question_names_files_that_exist_in_its_package() -> None:
     assert len({question["id"] for question in questions}) == len(questions) == 10
     for question in questions:
         spec = find_spec(question["package"])
-        assert spec is not None and spec.origin is not None
+        assert spec is not None
+        assert spec.origin is not None
         parent = Path(spec.origin).parent.parent
         assert question["files"]
         assert all((parent / file).is_file() for file in question["files"]), question["id"]

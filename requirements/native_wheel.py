@@ -1,0 +1,205 @@
+"""Compiles llama-cpp-python once for this machine, keeps the wheel, and prints where it lies.
+
+Run by ``make`` with the standard library alone, before anything is installed. The source archive and every build tool
+are checked against the hashes in ``llama.lock`` and ``native.lock``. The wheel is kept in the user's cache, under a key
+of everything that shapes the machine code, so that a second checkout compiles nothing; pip's own cache cannot do this,
+because it ignores the compiler flags. ``KHEPRI_WHEELS`` names another folder to keep wheels in.
+"""
+
+import argparse
+import hashlib
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+_HERE = Path(__file__).resolve().parent
+_SHAPING_VARIABLES = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS", "CMAKE_ARGS")
+_NO_AMX = ("-mno-amx-tile", "-mno-amx-int8", "-mno-amx-bf16")
+_CPU_FIELDS = ("model name", "flags", "Features", "CPU implementer", "CPU part", "CPU variant")
+
+
+class BuildError(Exception):
+    """The wheel cannot be built; the message says what to do."""
+
+
+def find_compiler(environment: Mapping[str, str], variable: str, candidates: tuple[str, ...]) -> str:
+    """Return the command of a compiler: the one in ``variable``, else the first candidate that is installed.
+
+    Raises:
+        BuildError: There is none.
+    """
+    named = environment.get(variable, "").strip()
+    for command in (named,) if named else candidates:
+        if shutil.which(shlex.split(command)[0], path=environment.get("PATH")):
+            return command
+    raise BuildError(
+        f"no {'C++' if variable == 'CXX' else 'C'} compiler found (looked for {named or ', '.join(candidates)}). "
+        "llama.cpp is compiled for this processor, which needs one:\n"
+        "  Debian, Ubuntu:  sudo apt install build-essential\n"
+        "  Fedora:          sudo dnf install gcc gcc-c++\n"
+        "  macOS:           xcode-select --install"
+    )
+
+
+def accepts(compiler: str, flags: tuple[str, ...], language: str) -> bool:
+    """Return True if a compiler takes all the flags for ``language`` (``c`` or ``c++``) without an error."""
+    command = [*shlex.split(compiler), *flags, "-x", language, "-c", os.devnull, "-o", os.devnull]
+    return subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL).returncode == 0
+
+
+def cmake_args(environment: Mapping[str, str], machine: str) -> str:
+    """Return the CMAKE_ARGS of the build; the caller's own come last and win.
+
+    The library's default compiles for the very processor of this machine. AMX is turned off where the compiler knows
+    it, since some virtual machines report it and then fault on its first instruction.
+
+    Raises:
+        BuildError: There is no C or no C++ compiler.
+    """
+    cc = find_compiler(environment, "CC", ("cc", "gcc", "clang"))
+    cxx = find_compiler(environment, "CXX", ("c++", "g++", "clang++"))
+    arguments = ["-DLLAVA_BUILD=OFF"]
+    if machine in ("x86_64", "AMD64") and accepts(cc, _NO_AMX, "c") and accepts(cxx, _NO_AMX, "c++"):
+        flags = " ".join(_NO_AMX)
+        arguments += [f"-DCMAKE_C_FLAGS={flags}", f"-DCMAKE_CXX_FLAGS={flags}"]
+    own = environment.get("CMAKE_ARGS", "")
+    return shlex.join(arguments) + (f" {own}" if own else "")
+
+
+def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """Return a text that differs between processors for which a native build differs."""
+    try:
+        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        sysctl = shutil.which("sysctl")
+        command = [sysctl, "-n", "machdep.cpu.brand_string"] if sysctl else []
+        brand = subprocess.run(command, capture_output=True, text=True).stdout.strip() if command else ""
+        return brand or platform.processor()
+    return "\n".join(sorted({line for line in lines if line.startswith(_CPU_FIELDS)}))
+
+
+def wheel_folder(environment: Mapping[str, str], lock: str, arguments: str, cpu: str) -> Path:
+    """Return the folder of the wheel for one lock, one set of flags, one processor and one compiler."""
+    cxx = find_compiler(environment, "CXX", ("c++", "g++", "clang++"))
+    compiler = subprocess.run([*shlex.split(cxx), "--version"], capture_output=True, text=True).stdout
+    parts = (lock, arguments, cpu, compiler, platform.system(), platform.machine(), " ".join(platform.libc_ver()))
+    shaping = (f"{name}={environment.get(name, '')}" for name in _SHAPING_VARIABLES)
+    key = hashlib.sha256("\0".join((*parts, *shaping)).encode()).hexdigest()[:16]
+    return wheels_root(environment) / key
+
+
+def wheels_root(environment: Mapping[str, str]) -> Path:
+    """Return the folder that keeps wheels: ``KHEPRI_WHEELS``, the user's cache, or ``.wheels`` if that is read-only."""
+    if named := environment.get("KHEPRI_WHEELS"):
+        return Path(named).expanduser().resolve()
+    home = Path(environment.get("HOME") or Path.home())
+    cache = Path(environment.get("XDG_CACHE_HOME") or home / ".cache")
+    cache = home / "Library" / "Caches" if platform.system() == "Darwin" else cache
+    root = cache / "khepri" / "wheels"
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return _HERE.parent / ".wheels"
+    return root if os.access(root, os.W_OK) else _HERE.parent / ".wheels"
+
+
+def kept_wheel(folder: Path) -> Path | None:
+    """Return the wheel in ``folder``, if one is there."""
+    return next(iter(sorted(folder.glob("llama_cpp_python-*.whl"))), None)
+
+
+def progress(lines: Iterator[str], started: float) -> None:
+    """Show how far a build is, on one line of a terminal or in steps of a tenth elsewhere."""
+    live, shown = sys.stderr.isatty(), -1
+    for line in lines:
+        if step := re.match(r"\s*\[(\d+)/(\d+)\]", line):
+            done, total = int(step[1]), int(step[2])
+            minutes, seconds = divmod(int(time.monotonic() - started), 60)
+            text = f"  compiling llama.cpp: {done} of {total} files, {minutes}:{seconds:02}"
+            tenth = 10 * done // total
+            if live:
+                print(f"\r{text}", end="", file=sys.stderr, flush=True)
+            elif tenth > shown:
+                print(text, file=sys.stderr, flush=True)
+            shown = tenth
+    if live and shown >= 0:
+        print(file=sys.stderr)
+
+
+def build(folder: Path, arguments: str, environment: Mapping[str, str]) -> Path:
+    """Compile the wheel into ``folder`` and return it. Takes minutes, uses all cores.
+
+    Raises:
+        BuildError: A download, a hash or the compiler failed; the log is kept in ``folder``.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / "build.log"
+    with tempfile.TemporaryDirectory(prefix="khepri-build-") as scratch, log.open("w", encoding="utf-8") as record:
+        tools = Path(scratch) / "tools"
+        venv.create(tools, with_pip=True)
+        variables = {
+            **environment,
+            "CMAKE_ARGS": arguments,
+            "PATH": f"{tools / 'bin'}{os.pathsep}{environment.get('PATH', os.defpath)}",
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            "PYTHONUNBUFFERED": "1",
+        }
+        pip = (str(tools / "bin" / "python"), "-m", "pip")
+        checked = ("--require-hashes", "-r")
+        output = Path(scratch) / "out"
+        source = ("--no-deps", "--no-build-isolation", "--no-cache-dir", "--no-binary", "llama-cpp-python")
+        for command in (
+            (*pip, "install", *checked, str(_HERE / "native.lock")),
+            (*pip, "wheel", "--verbose", *source, "--wheel-dir", str(output), *checked, str(_HERE / "llama.lock")),
+        ):
+            with subprocess.Popen(
+                command, env=variables, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            ) as process:
+                assert process.stdout is not None
+                progress((line for line in process.stdout if record.write(line)), time.monotonic())
+            if process.returncode != 0:
+                record.flush()
+                tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-30:]
+                raise BuildError("\n".join((*tail, "", f"llama-cpp-python could not be built; the whole log is {log}")))
+        wheel = kept_wheel(output)
+        if wheel is None:
+            raise BuildError(f"the build ended without a wheel; the log is {log}")
+        # The last step is a rename within the folder: a wheel that is there is whole.
+        partial = Path(shutil.copy(wheel, folder / f".{wheel.name}.partial"))
+        return partial.replace(folder / wheel.name)
+
+
+def main() -> int:
+    """Print the path of the wheel on standard output, after building it if it is not there yet."""
+    parser = argparse.ArgumentParser(description="Build llama-cpp-python for this machine, once.")
+    parser.add_argument("--where", action="store_true", help="print the folder that keeps the wheel; build nothing")
+    options = parser.parse_args()
+    try:
+        arguments = cmake_args(os.environ, platform.machine())
+        lock = (_HERE / "llama.lock").read_text(encoding="utf-8")
+        folder = wheel_folder(os.environ, lock, arguments, processor())
+        if options.where:
+            print(folder)
+            return 0
+        wheel = kept_wheel(folder)
+        if wheel is None:
+            print("compiling llama.cpp for this processor: 4 to 5 minutes on 2 cores, once", file=sys.stderr)
+            wheel = build(folder, arguments, os.environ)
+        print(wheel)
+    except BuildError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
