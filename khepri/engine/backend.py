@@ -24,7 +24,7 @@ class LoadOptions:
     """Cells of the KV cache; shared by all sequences."""
     threads: int
     """Threads of a pass; the physical cores are a good number."""
-    batch_tokens: int = 256
+    batch_tokens: int = 128
     """Most tokens of one ``decode`` call, and the grain of progress and cancellation between passes."""
     sequences: int = 1
     """Most sequence ids in use at once."""

@@ -51,8 +51,6 @@ class StopReason(StrEnum):
     """The context has no room for another token."""
     CANCELLED = "cancelled"
     """The caller cancelled the job."""
-    LOOP = "loop"
-    """The text repeated itself and would not have ended."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,112 @@
+"""Holds tool calls to their grammar with llguidance.
+
+A constraint sleeps while the model writes free text and wakes when the trigger of a call appears; from then on only
+tokens that the grammar allows may follow. What a tool is, is not known here: a grammar is text.
+
+References:
+    llguidance, https://github.com/guidance-ai/llguidance (Lark dialect, masks, forced tokens).
+"""
+
+import llguidance
+import numpy as np
+from numpy.typing import NDArray
+
+from khepri.engine.backend import Vocabulary
+from khepri.engine.request import ToolCallGrammar
+from khepri.errors import KhepriError
+
+
+class _TokenizerSource:
+    """A vocabulary in the shape that llguidance's ``TokenizerWrapper`` reads."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self.eos_token_id = vocabulary.eos_id if vocabulary.eos_id is not None else min(vocabulary.end_ids)
+        self.bos_token_id = vocabulary.bos_id
+        self.tokens = [vocabulary.piece(token) for token in range(vocabulary.size)]
+        self.special_token_ids = [token for token, piece in enumerate(self.tokens) if not piece]
+
+    def __call__(self, text: bytes | str) -> list[int]:
+        return self._vocabulary.tokenize(text if isinstance(text, str) else text.decode("utf-8", "replace"))
+
+
+class GrammarCompiler:
+    """Makes constraints for one vocabulary. Building it costs up to a second; it is safe to build in any thread."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._tokenizer = llguidance.LLTokenizer(
+            llguidance.TokenizerWrapper(_TokenizerSource(vocabulary)), n_vocab=vocabulary.size
+        )
+
+    def start(self, grammar: ToolCallGrammar) -> "Constraint":
+        """Return a fresh constraint for one generation.
+
+        Raises:
+            KhepriError: llguidance refuses the grammar.
+        """
+        matcher = llguidance.LLMatcher(self._tokenizer, llguidance.LLMatcher.grammar_from_lark(grammar.lark))
+        if matcher.is_error():
+            raise KhepriError(f"the tool grammar is refused: {matcher.get_error()}")
+        return Constraint(grammar, matcher, self._vocabulary)
+
+
+class Constraint:
+    """The state of one constrained generation. One thread."""
+
+    def __init__(self, grammar: ToolCallGrammar, matcher: llguidance.LLMatcher, vocabulary: Vocabulary) -> None:
+        self._grammar = grammar
+        self._matcher = matcher
+        self._vocabulary = vocabulary
+        self._active = grammar.forced
+        self._free_tokens = 0
+        self._trigger = grammar.trigger.encode()
+        self._tail = b""
+        self._mask = np.zeros((vocabulary.size + 31) // 32, dtype=np.int32)
+
+    @property
+    def is_active(self) -> bool:
+        """True once the trigger has appeared."""
+        return self._active
+
+    @property
+    def is_complete(self) -> bool:
+        """True when the call is complete and the generation must end."""
+        return self._active and bool(self._matcher.is_stopped())
+
+    def allowed(self) -> NDArray[np.bool_] | None:
+        """Return the allowed next tokens, bool ``[n_vocab]``, or None while the text is free."""
+        if not self._active:
+            return None
+        self._matcher.unsafe_compute_mask_ptr(self._mask.ctypes.data, self._mask.nbytes)
+        bits = np.unpackbits(self._mask.view(np.uint8), bitorder="little")
+        return bits[: self._vocabulary.size].view(np.bool_)
+
+    def forbids(self, token: int) -> bool:
+        """True if ``token`` would start a call after the window for calls has passed."""
+        if self._active or self._free_tokens < self._grammar.window_tokens:
+            return False
+        return self._trigger in self._tail + self._vocabulary.piece(token)
+
+    def commit(self, token: int) -> None:
+        """Advance by a generated token.
+
+        Raises:
+            KhepriError: The token was not allowed.
+        """
+        if self._active:
+            if not self._matcher.consume_token(token):
+                raise KhepriError(f"the constraint refused a token it had allowed: {self._matcher.get_error()}")
+            return
+        self._free_tokens += 1
+        text = self._tail + self._vocabulary.piece(token)
+        if self._trigger in text:
+            self._wake(text.partition(self._trigger)[2])
+        self._tail = text[-(len(self._trigger) - 1) :]
+
+    def _wake(self, already_said: bytes) -> None:
+        """Start the grammar after the trigger; bytes of the same token beyond the trigger count as its beginning."""
+        tokens = self._vocabulary.tokenize(already_said.decode("utf-8", "replace")) if already_said else []
+        self._active = self._matcher.try_consume_tokens(tokens) == len(tokens)
+        if not self._active:
+            self._matcher.reset()

@@ -1,0 +1,185 @@
+"""Probe before trust: the first load of a model on a machine happens in a child process.
+
+Some machines report a CPU feature and fault on its first instruction (AMX in virtual machines), so a native build of
+llama.cpp dies with a signal on its first batch. A child dies instead, the next safer setting is tried, and the verdict
+is kept for this (library build, CPU, model) triple.
+
+Run as ``python -m khepri.engine.probe``, this module is that child.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+
+from khepri.engine.backend import Batch, LoadOptions
+from khepri.engine.hardware import describe_cpu
+from khepri.errors import KhepriError, ModelLoadError, OutOfMemoryError
+
+_CONTEXT_TOKENS = 256
+_PROBE_TOKENS = 48
+_TIMEOUT_S = 300
+_REFUSED = 3
+_NO_MEMORY = 4
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the repacked weight buffers may be used, and how that was found."""
+
+    extra_buffers: bool
+    reason: str
+    """One sentence for ``khepri doctor``."""
+    was_cached: bool = False
+    """True if the verdict came from an earlier probe."""
+
+
+@dataclass(frozen=True)
+class ChildResult:
+    """How the child ended."""
+
+    returncode: int
+    """Exit status; negative is the signal that ended it."""
+    message: str
+    """Its last words."""
+
+
+ChildRunner = Callable[[Path, bool], ChildResult]
+
+
+def probe(model: Path, cache_file: Path, run_child: ChildRunner | None = None) -> Verdict:
+    """Return the fastest settings under which ``model`` survives a first batch on this machine.
+
+    Costs one load of the model the first time and nothing afterwards.
+
+    Args:
+        model: The GGUF file.
+        cache_file: Where verdicts are kept; a file that cannot be read or written only costs a new probe.
+        run_child: Runs one probe; the default starts this module in a child process.
+
+    Raises:
+        ModelLoadError: The library refuses the file, or dies under every setting.
+        OutOfMemoryError: The model does not fit into memory.
+    """
+    key = _key(model)
+    known = _read_verdicts(cache_file)
+    if key in known:
+        return Verdict(known[key].extra_buffers, known[key].reason, was_cached=True)
+    verdict = _first_survivor(model, run_child or _run_child)
+    _write_verdicts(cache_file, {**known, key: verdict})
+    return verdict
+
+
+def _first_survivor(model: Path, run_child: ChildRunner) -> Verdict:
+    fast = run_child(model, True)
+    if fast.returncode == 0:
+        return Verdict(True, "a first batch with repacked weights came through")
+    _raise_if_refused(model, fast)
+    safe = run_child(model, False)
+    if safe.returncode == 0:
+        return Verdict(False, f"with repacked weights the library died ({_cause(fast)}); without them it works")
+    _raise_if_refused(model, safe)
+    raise ModelLoadError(
+        f"the inference library dies on this CPU with every setting ({_cause(fast)}; {_cause(safe)})",
+        "rebuild llama-cpp-python for this machine, as the README's section on crashes shows",
+    )
+
+
+def _raise_if_refused(model: Path, result: ChildResult) -> None:
+    if result.returncode == _REFUSED:
+        raise ModelLoadError(result.message or f"the library refuses {model}", "fetch the file again")
+    if result.returncode == _NO_MEMORY:
+        raise OutOfMemoryError(result.message or f"{model} does not fit into memory", "choose a smaller model")
+
+
+def _cause(result: ChildResult) -> str:
+    if result.returncode < 0:
+        try:
+            return signal.Signals(-result.returncode).name
+        except ValueError:
+            return f"signal {-result.returncode}"
+    return f"exit status {result.returncode}" + (f": {result.message}" if result.message else "")
+
+
+def _run_child(model: Path, extra_buffers: bool) -> ChildResult:
+    command = [sys.executable, "-m", "khepri.engine.probe", str(model), str(int(extra_buffers))]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S
+        )
+    except subprocess.TimeoutExpired:
+        return ChildResult(1, f"no answer within {_TIMEOUT_S} s")
+    lines = done.stderr.strip().splitlines()
+    return ChildResult(done.returncode, lines[-1] if lines else "")
+
+
+def _key(model: Path) -> str:
+    """Return the identity of (library build, CPU, model file)."""
+    return "|".join((_library_build(), describe_cpu().fingerprint, _file_identity(model)))
+
+
+def _library_build() -> str:
+    """Identify the installed library by version and the size and time of its native files, without importing it."""
+    distribution = metadata.distribution("llama-cpp-python")
+    natives = [Path(str(distribution.locate_file(f))) for f in distribution.files or () if "libggml" in f.name]
+    return ";".join([distribution.version, *sorted(_file_identity(path) for path in natives if path.exists())])
+
+
+def _file_identity(path: Path) -> str:
+    status = path.stat()
+    return f"{path.name}:{status.st_size}:{status.st_mtime_ns}"
+
+
+def _read_verdicts(cache_file: Path) -> dict[str, Verdict]:
+    try:
+        entries = json.loads(cache_file.read_text(encoding="utf-8"))
+        return {key: Verdict(bool(e["extra_buffers"]), str(e["reason"])) for key, e in entries.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _write_verdicts(cache_file: Path, verdicts: dict[str, Verdict]) -> None:
+    """Write atomically; a cache that cannot be written is only a cache."""
+    try:
+        cache_file.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=cache_file.parent, prefix=".probe")
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump({key: asdict(verdict) for key, verdict in verdicts.items()}, file, indent=1)
+        os.replace(name, cache_file)
+    except OSError:
+        return
+
+
+def _child(model: Path, extra_buffers: bool) -> int:
+    """Load the model and evaluate one batch wide enough to reach the library's matrix kernels."""
+    import resource
+
+    from khepri.engine.backends.llama_cpp import LlamaCppBackend
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    options = LoadOptions(
+        model, _CONTEXT_TOKENS, describe_cpu().physical_cores, _PROBE_TOKENS, extra_buffers=extra_buffers
+    )
+    try:
+        backend = LlamaCppBackend(options)
+        tokens = tuple(range(_PROBE_TOKENS))
+        backend.decode(Batch(tokens, 0))
+        backend.decode(Batch(tokens[:1], len(tokens)))
+        backend.close()
+    except OutOfMemoryError as error:
+        print(error.message, file=sys.stderr)
+        return _NO_MEMORY
+    except KhepriError as error:
+        print(error.message, file=sys.stderr)
+        return _REFUSED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_child(Path(sys.argv[1]), sys.argv[2] == "1"))

@@ -1,0 +1,103 @@
+"""From a row of logits to a token: the transform that every path of the decode loop shares.
+
+Order of the transform: constraint mask, temperature, top-k, top-p, min-p, renormalisation. Which tokens a constraint
+allows is decided elsewhere; here it is a boolean mask.
+
+References:
+    Holtzman et al., "The Curious Case of Neural Text Degeneration" (top-p), 2019.
+    Nguyen et al., "Turning Up the Heat: Min-p Sampling", 2024.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from khepri.engine.request import SamplingParams
+from khepri.errors import UsageError
+
+_FIRST_NUCLEUS = 256
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """The tokens that may come next; everything else has probability 0."""
+
+    ids: NDArray[np.int64]
+    """Token ids ``[n]``, most likely first."""
+    probabilities: NDArray[np.float64]
+    """Their probabilities ``[n]``, summing to 1."""
+
+
+def transform(logits: NDArray[np.float32], params: SamplingParams, allowed: NDArray[np.bool_] | None) -> Distribution:
+    """Return the distribution of the next token.
+
+    Args:
+        logits: float32 ``[n_vocab]``; not changed.
+        params: At temperature 0 all probability is on the most likely allowed token.
+        allowed: bool ``[n_vocab]``; None allows every token.
+
+    Raises:
+        UsageError: The mask allows no token.
+    """
+    row = logits if allowed is None else np.where(allowed, logits, -np.inf)
+    if params.temperature == 0.0:
+        best = int(row.argmax())
+        if not np.isfinite(row[best]):
+            raise UsageError("the constraint allows no token here")
+        return Distribution(np.array([best]), np.array([1.0]))
+    ids = _top_k(row, params.top_k)
+    scaled = row[ids].astype(np.float64) / params.temperature
+    if not np.isfinite(scaled).any():
+        raise UsageError("the constraint allows no token here")
+    weights = np.exp(scaled - scaled.max())
+    ids, probabilities = _descending_nucleus(ids, weights / weights.sum(), params.top_p)
+    kept = probabilities >= params.min_p * probabilities[0]
+    ids, probabilities = ids[kept], probabilities[kept]
+    return Distribution(ids, probabilities / probabilities.sum())
+
+
+def _top_k(row: NDArray[np.float32], k: int) -> NDArray[np.int64]:
+    """Return the ids of the k largest logits (all ids for k = 0), in no particular order."""
+    if k == 0 or k >= row.size:
+        return np.arange(row.size)
+    return np.argpartition(row, row.size - k)[row.size - k :].astype(np.int64)
+
+
+def _descending_nucleus(
+    ids: NDArray[np.int64], probabilities: NDArray[np.float64], top_p: float
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the smallest most likely set whose mass reaches ``top_p``, most likely first.
+
+    A full sort of a large vocabulary costs milliseconds, so the head is partitioned off and doubled until it holds the
+    nucleus.
+    """
+    size = probabilities.size
+    head = min(_FIRST_NUCLEUS, size) if top_p < 1.0 else size
+    while True:
+        candidates = np.argpartition(probabilities, size - head)[size - head :] if head < size else np.arange(size)
+        order = candidates[np.lexsort((ids[candidates], -probabilities[candidates]))]
+        mass = np.cumsum(probabilities[order])
+        if head == size or mass[-1] >= top_p:
+            count = min(int(np.searchsorted(mass, top_p)) + 1, order.size)
+            return ids[order[:count]], probabilities[order[:count]]
+        head = min(head * 2, size)
+
+
+class Sampler:
+    """Chooses tokens for one request; its random generator advances with every draw above temperature 0."""
+
+    def __init__(self, params: SamplingParams) -> None:
+        self.params = params
+        self._random = np.random.default_rng(params.seed)
+
+    def sample(self, logits: NDArray[np.float32], allowed: NDArray[np.bool_] | None = None) -> int:
+        """Return a token id drawn from the transformed logits ``[n_vocab]``.
+
+        Raises:
+            UsageError: The mask allows no token.
+        """
+        distribution = transform(logits, self.params, allowed)
+        if distribution.ids.size == 1:
+            return int(distribution.ids[0])
+        return int(self._random.choice(distribution.ids, p=distribution.probabilities))
