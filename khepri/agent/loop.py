@@ -1,0 +1,309 @@
+"""Plan, act, observe: the loop that takes a question to an answer.
+
+``AgentLoop.run`` is the whole of it. It appends to the prompt, asks the engine, runs tools and emits events; it renders
+nothing and reads no files itself. It runs on one thread; ``cancel`` may be called from any.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from khepri import assets
+from khepri.agent.events import (
+    AnswerDelta,
+    Event,
+    Finished,
+    Notice,
+    PrefillProgress,
+    Thinking,
+    ToolFinished,
+    ToolStarted,
+)
+from khepri.agent.guards import CallGuard, repeats_itself
+from khepri.agent.metrics import summarize
+from khepri.agent.prompt import Prompt
+from khepri.agent.protocol import TRIGGER, ToolCall, may_be_call, parse
+from khepri.engine.buffer import JobState, Snapshot
+from khepri.engine.request import Generation, Request, SamplingParams, StopReason, ToolCallGrammar
+from khepri.engine.worker import EngineWorker, Job
+from khepri.errors import ContextFullError, StepLimitError
+from khepri.tools.base import Observation, ToolContext
+from khepri.tools.registry import Registry
+
+_POLL_S = 1 / 30
+_PREFACE_TOKENS = 32
+_CALL_TOKENS = 160
+_LEAST_ANSWER_TOKENS = 64
+_LEAST_OBSERVATION_TOKENS = 48
+
+
+@dataclass(frozen=True)
+class LoopSettings:
+    """What bounds one task."""
+
+    steps: int
+    """Most tool calls; 0 answers without tools."""
+    max_tokens: int
+    """Most tokens of the answer."""
+    observation_tokens: int
+    """Most tokens of one observation."""
+    sampling: SamplingParams
+    """How tokens are chosen."""
+    look_first: bool
+    """True makes the first reply a tool call, so that a small model does not answer from the map alone."""
+
+
+@dataclass
+class _Progress:
+    """What the task has come to so far."""
+
+    steps: list[ToolFinished] = field(default_factory=list)
+    generations: list[Generation] = field(default_factory=list)
+    answer_started_s: float | None = None
+    notices: list[str] = field(default_factory=list)
+
+
+class AgentLoop:
+    """One conversation with the model and its tools; each ``run`` is one task in it."""
+
+    def __init__(
+        self,
+        engine: EngineWorker,
+        prompt: Prompt,
+        registry: Registry,
+        context: ToolContext,
+        grammar: str,
+        settings: LoopSettings,
+        emit: Callable[[Event], None],
+    ) -> None:
+        self._engine = engine
+        self._prompt = prompt
+        self._registry = registry
+        self._context = context
+        self._grammar = grammar
+        self._settings = settings
+        self._emit = emit
+        self._cancelled = threading.Event()
+        self._job: Job | None = None
+        self._guard = CallGuard()
+        self._tool_names = [manifest.name for manifest in registry.manifests]
+
+    def run(self, model: str, started_s: float, load_ms: float) -> Finished:
+        """Take the conversation, whose last message is the question, to an answer.
+
+        Args:
+            model: Name of the model, for the result.
+            started_s: When the user asked, on ``time.perf_counter``'s scale.
+            load_ms: What the load of the model took.
+
+        Raises:
+            ContextFullError: The question does not fit into the context.
+            StepLimitError: The model has not answered although it was told to.
+            ModelError: The engine failed.
+        """
+        progress = _Progress()
+        answer, stop_reason = self._converse(progress)
+        usage, timing = summarize(progress.generations, progress.answer_started_s, started_s, load_ms)
+        return Finished(answer, tuple(progress.steps), usage, timing, model, stop_reason, tuple(progress.notices))
+
+    def cancel(self) -> None:
+        """Stop the task; ``run`` then returns what it has, with the stop reason ``interrupted``. Any thread."""
+        self._cancelled.set()
+        job = self._job
+        if job is not None:
+            job.cancel()
+
+    def _converse(self, progress: _Progress) -> tuple[str, str]:
+        """Return the answer and why it ended."""
+        while True:
+            reply = self._act(progress)
+            text = reply.generation.text.strip()
+            if reply.call is None:
+                if reply.forced and not reply.was_stopped:
+                    self._prompt.follow(assets.render_prompt("broken_call.md").strip())
+                    continue
+                if not text and not reply.was_stopped:
+                    raise self._no_answer(progress)
+                return ("" if reply.forced else text), reply.stop_reason
+            self._observe(reply.call, progress)
+
+    def _act(self, progress: _Progress) -> "_Reply":
+        """Let the model write one turn: a call, or an answer that is emitted as it comes."""
+        may_call = len(progress.steps) < self._settings.steps and bool(self._tool_names) and self._has_room_for_call()
+        forced = may_call and self._settings.look_first and not progress.generations
+        if forced:
+            self._prompt.begin_reply(TRIGGER)
+        budget = min(self._settings.max_tokens, self._room())
+        if budget < 1:
+            raise self._context_full(len(self._prompt) + _LEAST_ANSWER_TOKENS)
+        window = _PREFACE_TOKENS if may_call else 0
+        grammar = ToolCallGrammar(TRIGGER, self._grammar, window, forced) if self._tool_names else None
+        request = Request(
+            self._prompt.ids, min(budget, _CALL_TOKENS) if forced else budget, self._settings.sampling, grammar
+        )
+        self._job = job = self._engine.submit(request)
+        if self._cancelled.is_set():
+            job.cancel()
+        reply = _Reply(may_call=may_call, forced=forced)
+        self._follow(job, reply, progress)
+        reply.generation = job.result()
+        self._job = None
+        self._prompt.reply(reply.generation.tokens)
+        progress.generations.append(reply.generation)
+        self._close(reply, progress)
+        return reply
+
+    def _follow(self, job: Job, reply: "_Reply", progress: _Progress) -> None:
+        """Watch a job to its end: emit progress and decided text, stop it when it goes in circles."""
+        cursor = 0
+        while True:
+            done = job.wait(_POLL_S)
+            snapshot = job.buffer.snapshot
+            piece, cursor = job.buffer.read(cursor)
+            reply.text += piece
+            if snapshot.state is JobState.PREFILL:
+                self._emit(_prefill_progress(snapshot))
+            elif piece:
+                self._emit_text(reply, snapshot, progress)
+                if not reply.is_looping and repeats_itself(reply.text):
+                    reply.is_looping = True
+                    job.cancel()
+            if done:
+                return
+
+    def _emit_text(self, reply: "_Reply", snapshot: Snapshot, progress: _Progress) -> None:
+        if reply.is_undecided(snapshot.completion_tokens):
+            self._emit(Thinking(reply.text, snapshot.completion_tokens, _rate(snapshot)))
+            return
+        if progress.answer_started_s is None:
+            progress.answer_started_s = time.perf_counter()
+        fresh = reply.take_fresh()
+        if fresh:
+            self._emit(AnswerDelta(fresh, snapshot.completion_tokens, _rate(snapshot)))
+
+    def _close(self, reply: "_Reply", progress: _Progress) -> None:
+        """Decide what a finished turn is, and emit what was held back of an answer."""
+        reason = reply.generation.stop_reason
+        reply.was_stopped = reason is StopReason.CANCELLED
+        if reply.is_looping:
+            reply.stop_reason = "loop"
+            self._notice("the model began to repeat itself and was stopped", progress)
+        elif reason is StopReason.CANCELLED:
+            reply.stop_reason = "interrupted"
+        elif reason is StopReason.MAX_TOKENS:
+            reply.stop_reason = "max_tokens"
+        elif reason is StopReason.CONTEXT_FULL:
+            reply.stop_reason = "context_full"
+        source = TRIGGER + reply.text if reply.forced else reply.text
+        if not reply.was_stopped and reply.is_undecided(0):
+            reply.call = parse(source, self._tool_names)
+        if reply.call is not None and not reply.may_call:
+            raise self._no_answer(progress)
+        if reply.call is None and not reply.forced:
+            fresh = reply.take_fresh()
+            if fresh.strip():
+                progress.answer_started_s = progress.answer_started_s or time.perf_counter()
+                self._emit(AnswerDelta(fresh, len(reply.generation.tokens), 0.0))
+
+    def _observe(self, call: ToolCall, progress: _Progress) -> None:
+        """Run a call and append what it shows to the prompt."""
+        step = len(progress.steps) + 1
+        self._emit(ToolStarted(step, call.name, call.arguments))
+        started_s = time.perf_counter()
+        self._context.budget_tokens = self._observation_budget()
+        if self._guard.admits(call):
+            observation = self._registry.run(self._context, call.name, call.arguments)
+        else:
+            text = assets.render_prompt("repeated_call.md").strip()
+            observation = Observation(text, self._prompt.count_tokens(text), "the same call again", is_error=True)
+        finished = ToolFinished(
+            step,
+            call.name,
+            call.arguments,
+            observation.summary,
+            observation.tokens,
+            (time.perf_counter() - started_s) * 1000,
+            observation.is_error,
+            observation.text,
+        )
+        progress.steps.append(finished)
+        self._emit(finished)
+        self._prompt.follow(self._observation_message(observation, progress))
+
+    def _observation_message(self, observation: Observation, progress: _Progress) -> str:
+        message = assets.render_prompt("observation.md", text=observation.text).strip()
+        if self._guard.refusals > 1 or len(progress.steps) >= self._settings.steps or not self._has_room_for_call():
+            message += "\n" + assets.render_prompt("answer_now.md").strip()
+        return message
+
+    def _room(self) -> int:
+        """Return how many tokens the context still holds."""
+        return self._engine.backend.capabilities.context_tokens - len(self._prompt)
+
+    def _observation_budget(self) -> int:
+        reserve = _CALL_TOKENS + max(_LEAST_ANSWER_TOKENS, self._settings.max_tokens // 2)
+        return max(_LEAST_OBSERVATION_TOKENS, min(self._settings.observation_tokens, self._room() - reserve))
+
+    def _has_room_for_call(self) -> bool:
+        return self._room() > 2 * _CALL_TOKENS + _LEAST_OBSERVATION_TOKENS + _LEAST_ANSWER_TOKENS
+
+    def _no_answer(self, progress: _Progress) -> StepLimitError:
+        return StepLimitError(
+            f"the model has no answer after {len(progress.steps)} steps",
+            "ask a narrower question, name a file with --file, or allow more --steps",
+        )
+
+    def _context_full(self, needed: int) -> ContextFullError:
+        room = self._engine.backend.capabilities.context_tokens
+        return ContextFullError(
+            f"this needs {needed} tokens and the context holds {room}",
+            "ask about less at once, or raise context_tokens",
+            needed_tokens=needed,
+            context_tokens=room,
+        )
+
+    def _notice(self, text: str, progress: _Progress) -> None:
+        progress.notices.append(text)
+        self._emit(Notice(text, is_warning=True))
+
+
+@dataclass
+class _Reply:
+    """One turn of the model while it is being written."""
+
+    may_call: bool
+    forced: bool
+    text: str = ""
+    emitted: int = 0
+    is_looping: bool = False
+    was_stopped: bool = False
+    stop_reason: str = "answered"
+    call: ToolCall | None = None
+    generation: Generation = field(init=False)
+
+    def is_undecided(self, tokens: int) -> bool:
+        """True while the text may still turn out to be a call and nothing of it has been shown."""
+        if self.emitted:
+            return False
+        return self.forced or may_be_call(self.text) or (self.may_call and tokens <= _PREFACE_TOKENS)
+
+    def take_fresh(self) -> str:
+        """Return the text that has not been emitted, and count it as emitted; leading blank space is dropped."""
+        fresh = self.text[self.emitted :]
+        if not self.emitted:
+            fresh = fresh.lstrip()
+            if not fresh:
+                return ""
+        self.emitted = len(self.text)
+        return fresh
+
+
+def _prefill_progress(snapshot: Snapshot) -> PrefillProgress:
+    evaluated = snapshot.prefilled_tokens - snapshot.cached_tokens
+    rate = evaluated / snapshot.prefill_s if snapshot.prefill_s else 0.0
+    return PrefillProgress(snapshot.prefilled_tokens, snapshot.prompt_tokens, snapshot.cached_tokens, rate)
+
+
+def _rate(snapshot: Snapshot) -> float:
+    return snapshot.completion_tokens / snapshot.decode_s if snapshot.decode_s else 0.0
