@@ -15,6 +15,9 @@ DEV := $(VENV)/.dev-$(RUNTIME_SUM)-$(DEV_SUM)
 # Where to look for a Python that is new enough; set PYTHON to choose one.
 PYTHONS := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11)
 
+# Names from Khepri's catalogue; those that are there already are not fetched again.
+TEST_MODELS := tiny default
+
 QUESTION := What does this repository do, and where is its main entry point?
 
 .DEFAULT_GOAL := help

@@ -121,7 +121,9 @@ def progress(lines: Iterator[str], started: float) -> None:
     """Show how far a build is, on one line of a terminal or in steps of a tenth elsewhere."""
     live, shown = sys.stderr.isatty(), -1
     for line in lines:
-        if step := re.match(r"\s*\[(\d+)/(\d+)\]", line):
+        step = re.match(r"\s*\[(\d+)/(\d+)\]", line)
+        # CMake's trials of the compiler count their one or two files in the same way.
+        if step and int(step[2]) > 9:
             done, total = int(step[1]), int(step[2])
             minutes, seconds = divmod(int(time.monotonic() - started), 60)
             text = f"  compiling llama.cpp: {done} of {total} files, {minutes}:{seconds:02}"

@@ -1,0 +1,48 @@
+"""What a command may not load before it needs it, seen in ``sys.modules`` of a real process."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+HEAVY = {"textual", "llama_cpp", "llguidance", "numpy", "git", "requests", "tree_sitter"}
+
+RUN = """
+import atexit, json, pathlib, sys
+report = pathlib.Path(sys.argv[1])
+sys.argv = ["khepri", *sys.argv[2:]]
+atexit.register(lambda: report.write_text(json.dumps(sorted(sys.modules))))
+from khepri.__main__ import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--help",), ("--version",), ("ask", "--help"), ("models", "--help"), ("doctor", "--help"), ("no-such-command",)],
+    ids=" ".join,
+)
+def test_help_loads_nothing_heavy(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    report = tmp_path / "modules.json"
+    done = subprocess.run([sys.executable, "-c", RUN, str(report), *arguments], capture_output=True, text=True)
+    assert done.returncode == (2 if arguments == ("no-such-command",) else 0), done.stderr
+    assert HEAVY.isdisjoint(json.loads(report.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("module", ["khepri.errors", "khepri.paths", "khepri.assets", "khepri.egress", "khepri.config"])
+def test_the_ground_floor_loads_nothing_heavy(module: str) -> None:
+    program = f"import sys, {module}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert (HEAVY | {"rich", "typer"}).isdisjoint(done.stdout.split())
+
+
+def test_the_stopwatch_on_help_reports_and_never_fails() -> None:
+    times_ms = []
+    for _ in range(3):
+        started = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "khepri", "--help"], check=True, capture_output=True)
+        times_ms.append(1000 * (time.perf_counter() - started))
+    print(f"khepri --help: {min(times_ms):.0f} ms at best of {len(times_ms)}")
