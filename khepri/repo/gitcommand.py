@@ -44,7 +44,7 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "core.untrackedCache": "false",
     "diff.external": "",
     "diff.ignoreSubmodules": "dirty",
-    "diff.orderFile": "",
+    "diff.orderFile": os.devnull,
     "diff.submodule": "short",
     "gpg.program": "false",
     "i18n.logOutputEncoding": "UTF-8",

