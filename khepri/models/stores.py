@@ -80,7 +80,7 @@ def take_inventory(environ: Mapping[str, str] | None = None, home: Path | None =
             if file.store is Store.KHEPRI:
                 damaged.append(Damaged(file.name, file.path, error.message))
             continue
-        if not _writes_text(header):
+        if not writes_text(header):
             continue
         name = file.long_name if file.name in names else file.name
         names.add(name)
@@ -104,17 +104,20 @@ def find(name_or_path: str, environ: Mapping[str, str] | None = None, home: Path
         ModelFileError: There is one, and it is damaged or truncated.
     """
     path = Path(name_or_path).expanduser()
-    if path.suffix.lower() == ".gguf" or path.is_absolute() or path.is_file():
+    if path.is_absolute() or (path.suffix.lower() == ".gguf" and path.exists()):
         return _from_path(path)
     inventory = take_inventory(environ, home)
     entry = lookup(name_or_path)
-    wanted = {name_or_path.lower(), f"{name_or_path.lower()}:latest", entry.name if entry else name_or_path.lower()}
+    name = name_or_path.lower().removesuffix(".gguf")
+    wanted = {name, f"{name}:latest", entry.name if entry else name}
     for damaged in inventory.damaged:
         if damaged.name.lower() in wanted:
             raise ModelFileError(damaged.reason, f"remove it with: khepri models remove {damaged.name}")
     for model in inventory.models:
         if model.name.lower() in wanted or (entry is not None and is_entry(entry, model)):
             return _complete(model)
+    if path.is_file():
+        return _from_path(path)
     raise _no_model_named(name_or_path, entry, inventory.models)
 
 
@@ -146,7 +149,7 @@ def _from_path(path: Path) -> Model:
     if not path.exists():
         raise NoModelError(f"there is no file {path}", "khepri models lists the models on this machine")
     header = read_header(path)
-    if not _writes_text(header):
+    if not writes_text(header):
         raise ModelFileError(
             f"{path} holds no language model (architecture {header.architecture or 'unknown'}, type {header.kind})",
             "choose another one: khepri models",
@@ -160,7 +163,8 @@ def _complete(model: Model) -> Model:
     return model
 
 
-def _writes_text(header: Header) -> bool:
+def writes_text(header: Header) -> bool:
+    """Return whether the file of ``header`` is a language model, not an encoder, a projector, an adapter or a part."""
     is_model = header.kind == "model" and header.has_tokenizer and header.tensor_count > 0
     return is_model and not any(word in header.architecture for word in _WORDLESS)
 
@@ -183,12 +187,13 @@ def _no_model_named(name: str, entry: CatalogueModel | None, models: Iterable[Mo
     if entry is not None:
         return NoModelError(message, f"fetch it with: khepri models pull {entry.aliases[0]}")
     names = [model.name for model in models]
-    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    known = [alias for entry in CATALOGUE for alias in (*entry.aliases, entry.name)]
+    close = difflib.get_close_matches(name, dict.fromkeys([*names, *known]), n=3, cutoff=0.6)
     if close:
         here = f"did you mean {' or '.join(close)}? khepri models lists all"
     elif names:
         here = f"there are: {', '.join(names[:8])}{', …' if len(names) > 8 else ''}"
     else:
         here = "there are none yet"
-    known = ", ".join(entry.aliases[0] for entry in CATALOGUE)
-    return NoModelError(message, f"{here}; fetch one with: khepri models pull NAME ({known})")
+    offered = ", ".join(entry.aliases[0] for entry in CATALOGUE)
+    return NoModelError(message, f"{here}; fetch one with: khepri models pull NAME ({offered})")
