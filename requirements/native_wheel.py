@@ -200,6 +200,9 @@ def main() -> int:
     except BuildError as error:
         print(error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("\ninterrupted: no wheel was kept, the next run starts the build again", file=sys.stderr)
+        return 130
     return 0
 
 
