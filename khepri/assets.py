@@ -23,7 +23,7 @@ def tools_dir() -> Path:
     return assets_root() / "tools"
 
 
-def render_prompt(name: str, **variables: str) -> str:
+def render_prompt(name: str, /, **variables: str) -> str:
     """Return the text ``prompts/<name>`` with every ``$variable`` filled in.
 
     Args:

@@ -1,0 +1,19 @@
+"""Configuration: one dataclass, one loader. Neither knows what the settings do."""
+
+from khepri.config.loader import Loaded, Origin, Source, load
+from khepri.config.schema import Config, ExtraBuffers, NetworkLock, Permission
+from khepri.config.values import Key, Value, keys
+
+__all__ = [
+    "Config",
+    "ExtraBuffers",
+    "Key",
+    "Loaded",
+    "NetworkLock",
+    "Origin",
+    "Permission",
+    "Source",
+    "Value",
+    "keys",
+    "load",
+]

@@ -1,0 +1,154 @@
+"""The one loader: defaults < user file < repository file < environment < flags.
+
+A repository is not the user. Its file may make Khepri more careful, never less; what it may not say is in
+``_refusal``.
+"""
+
+import re
+import reprlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+
+from khepri import paths
+from khepri.config.files import ConfigFile, read_repository_file, read_user_file
+from khepri.config.schema import Config, ExtraBuffers, NetworkLock, Permission
+from khepri.config.values import Key, Value, bad_value, keys, unknown_key
+from khepri.errors import ConfigError
+
+_VARIABLE_PREFIX = "KHEPRI_"
+_MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+-]*")
+
+
+class Source(StrEnum):
+    """The kinds of places a value can come from, weakest first."""
+
+    DEFAULT = "default"
+    USER = "user"
+    REPOSITORY = "repository"
+    ENVIRONMENT = "environment"
+    FLAG = "flag"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A value and where it came from."""
+
+    value: Value
+    """The value in force."""
+    source: Source
+    """Kind of place."""
+    where: str
+    """The place itself: ``default``, a file's path, a variable or a flag."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The configuration in force."""
+
+    config: Config
+    """Every value."""
+    origins: Mapping[str, Origin]
+    """Where each value came from, by the name of the field, in the order of ``Config``."""
+
+
+def load(root: Path | None, flags: Mapping[str, Value], environ: Mapping[str, str]) -> Loaded:
+    """Read every source and return the configuration in force.
+
+    Args:
+        root: Root of the repository, whose file is read; None if there is no repository.
+        flags: What the command line says, by the name of the field; None stands for a flag that was not given.
+        environ: The environment. An empty variable counts as not set.
+
+    Raises:
+        ConfigError: A file cannot be used, a key is unknown, a value is not accepted, or the repository's file says
+            what a repository may not.
+    """
+    known = keys()
+    origins = {name: Origin(key.default, Source.DEFAULT, "default") for name, key in known.items()}
+    user_file = read_user_file(paths.user_config_file())
+    if user_file:
+        origins.update(_from_file(user_file, Source.USER, known))
+    repository_file = read_repository_file(paths.repository_config_file(root), root) if root else None
+    if repository_file:
+        found = dict(_from_file(repository_file, Source.REPOSITORY, known))
+        for name, origin in found.items():
+            _check_repository_may(name, origin.value, origins[name].value, repository_file)
+        origins.update(found)
+    origins.update(_from_environment(environ, known))
+    origins.update(_from_flags(flags, known))
+    # The fields are those the keys were made from, and each value has passed its key.
+    config = Config(**{name: origin.value for name, origin in origins.items()})  # type: ignore[arg-type]
+    return Loaded(config, MappingProxyType(origins))
+
+
+def _from_file(file: ConfigFile, source: Source, known: Mapping[str, Key]) -> Iterator[tuple[str, Origin]]:
+    for name, raw in file.table.items():
+        key = known.get(name)
+        if key is None:
+            raise unknown_key(name, known, file.where(name))
+        try:
+            yield name, Origin(key.parse(raw), source, str(file.path))
+        except ValueError as error:
+            raise bad_value(key, raw, file.where(name)) from error
+
+
+def _from_environment(environ: Mapping[str, str], known: Mapping[str, Key]) -> Iterator[tuple[str, Origin]]:
+    for variable, text in environ.items():
+        if not variable.startswith(_VARIABLE_PREFIX) or not text:
+            continue
+        key = known.get(variable.removeprefix(_VARIABLE_PREFIX).lower())
+        if key is None or key.variable != variable:
+            raise _unknown_variable(variable, known)
+        try:
+            yield key.name, Origin(key.parse_text(text), Source.ENVIRONMENT, variable)
+        except ValueError as error:
+            raise bad_value(key, text, f"environment variable {variable}") from error
+
+
+def _from_flags(flags: Mapping[str, Value], known: Mapping[str, Key]) -> Iterator[tuple[str, Origin]]:
+    for name, raw in flags.items():
+        key = known.get(name)
+        if key is None:
+            raise unknown_key(name, known, "command line")
+        if raw is None:
+            continue
+        try:
+            value = key.parse_text(raw) if isinstance(raw, str) else key.parse(raw)
+        except ValueError as error:
+            raise bad_value(key, raw, f"flag {key.flag}") from error
+        yield name, Origin(value, Source.FLAG, key.flag)
+
+
+def _unknown_variable(variable: str, known: Mapping[str, Key]) -> ConfigError:
+    name = variable.removeprefix(_VARIABLE_PREFIX)
+    return unknown_key(name, known, f"environment variable {variable}")
+
+
+def _check_repository_may(name: str, value: Value, current: Value, file: ConfigFile) -> None:
+    refusal = _refusal(name, value, current)
+    if refusal:
+        raise ConfigError(
+            f"{file.where(name)}: a repository's configuration cannot {refusal}",
+            f"remove {name} there, or set it yourself in {paths.user_config_file()}",
+        )
+
+
+def _refusal(name: str, value: Value, current: Value) -> str:
+    """Return what the repository attempted and may not do; empty if it may."""
+    if name == "network_lock" and (value, current) == (NetworkLock.ON, NetworkLock.REQUIRED):
+        return "loosen the network lock, which you require"
+    if name.startswith("permission_") and (value, current) == (Permission.ALLOW, Permission.DENY):
+        return f"widen a permission: {name} is {current}"
+    if name == "extra_buffers" and value == ExtraBuffers.ON:
+        return "overrule the probe of your machine"
+    if name == "model" and value and not _is_model_name(str(value)):
+        return f"point at a file: model may only be the plain name of a model there, not {reprlib.repr(value)}"
+    return ""
+
+
+def _is_model_name(model: str) -> bool:
+    # A bare file name would be looked up in the working folder, which is the repository's.
+    return _MODEL_NAME.fullmatch(model) is not None and not model.lower().endswith(".gguf")
