@@ -93,6 +93,8 @@ class EngineWorker:
         self._clock = clock
         self._jobs: queue.Queue[Job | None] = queue.Queue(_QUEUE_JOBS)
         self._ready = threading.Event()
+        self.loaded_s = 0.0
+        """When the load ended, on the clock's scale; 0 before."""
         self._load_error: BaseException | None = None
         self._backend: Backend | None = None
         self._compiler: GrammarCompiler | None = None
@@ -195,6 +197,7 @@ class EngineWorker:
             self._fail_until_closed(error)
             return
         engine = _Engine(self._backend, NaivePrefixCache(self._backend), self._batch_tokens)
+        self.loaded_s = self._clock()
         threading.Thread(target=self._grammar_compiler, name="khepri-grammar", daemon=True).start()
         self._ready.set()
         try:

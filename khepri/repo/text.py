@@ -66,6 +66,20 @@ def read_text(path: Path, max_bytes: int = 2_000_000) -> TextFile:
         ToolError: The file is missing, may not be read, is not a regular file, or is binary.
     """
     data, size = _read_bytes(path, max_bytes)
+    return decode(data, size)
+
+
+def decode(data: bytes, size: int | None = None) -> TextFile:
+    """Read bytes as text: by their byte order mark, as UTF-16 when that is plain to see, as UTF-8, or as Latin text.
+
+    Args:
+        data: The bytes, or the first ones.
+        size: How many there are in all, if ``data`` holds only the first ones.
+
+    Raises:
+        ToolError: The bytes are not text.
+    """
+    size = len(data) if size is None else size
     is_cut = len(data) < size
     for mark, encoding in _MARKS:
         if data.startswith(mark):

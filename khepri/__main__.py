@@ -1,0 +1,18 @@
+"""Where every command starts: the network lock first, everything else after it."""
+
+import sys
+
+
+def main() -> None:
+    """Run the command line; does not return."""
+    from khepri import egress
+
+    # Fetching a model is the one thing that needs the network. Nothing else runs without the lock.
+    tier = None if sys.argv[1:3] == ["models", "pull"] else egress.lock()
+    from khepri.cli.main import run
+
+    run(tier)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""The preamble: what every conversation about a repository begins with.
+
+It is the same text from session to session until the files it describes change, so that its keys and values can be
+reused: no dates, no clocks, no order that depends on anything but content.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from khepri import assets, paths
+from khepri.config import Config
+from khepri.errors import ToolError
+from khepri.repo.map import build
+from khepri.repo.root import Repository
+from khepri.repo.text import printable, read_text
+from khepri.tools.base import Manifest
+from khepri.tools.fit import fit
+from khepri.tools.registry import Registry
+
+_INSTRUCTION_FILES = ("AGENTS.md", ".khepri/AGENTS.md")
+
+
+@dataclass(frozen=True)
+class Preamble:
+    """The system text and what the user should know about it."""
+
+    text: str
+    notices: tuple[str, ...]
+
+
+def build_preamble(
+    repository: Repository, registry: Registry, config: Config, count_tokens: Callable[[str], int]
+) -> Preamble:
+    """Return the system text: rules, tools, project instructions, repository map."""
+    instructions, notices = _instructions(repository, config.instructions_tokens, count_tokens)
+    repository_map = build(repository, paths.map_cache_dir()).render(count_tokens, config.map_tokens)
+    if registry.manifests:
+        tools = "\n".join(_describe(manifest) for manifest in registry.manifests)
+        text = assets.render_prompt("system.md", tools=tools, instructions=instructions, map=repository_map)
+    else:
+        text = assets.render_prompt("system_without_tools.md", instructions=instructions, map=repository_map)
+    return Preamble(text.strip(), notices)
+
+
+def _describe(manifest: Manifest) -> str:
+    """Return one line about a tool: its description, its parameters, one example."""
+    example = json.dumps({"name": manifest.name, "arguments": dict(manifest.example)}, ensure_ascii=False)
+    properties = manifest.parameters.get("properties")
+    names = ", ".join(properties) if isinstance(properties, dict) else ""
+    return f"- {manifest.name}({names}): {manifest.description} Example: {example}"
+
+
+def _instructions(
+    repository: Repository, budget_tokens: int, count_tokens: Callable[[str], int]
+) -> tuple[str, tuple[str, ...]]:
+    """Return the project's instructions, cut to the budget, and a notice about what was read or cut."""
+    for name in _INSTRUCTION_FILES:
+        path = repository.root / name
+        if not path.is_file() or not path.resolve().is_relative_to(repository.root):
+            continue
+        try:
+            text = printable(read_text(path).text).strip()
+        except ToolError as error:
+            return "", (f"{name} is not read: {error.message}",)
+        fitted = fit(text.splitlines(), count_tokens, budget_tokens, lambda kept: "[cut here]")
+        left_out = len(text.splitlines()) - fitted.kept
+        notice = (f"{name} is cut to {budget_tokens} tokens: {left_out} lines left out",) if left_out else ()
+        return assets.render_prompt("instructions.md", text=fitted.text), notice
+    return "", ()

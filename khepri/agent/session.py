@@ -1,0 +1,211 @@
+"""A session: one repository, one model, one conversation.
+
+It loads the model in the background, builds the preamble once, and runs each question as a task on a thread of its
+own. The caller reads events. Nothing is rendered here and no configuration is read.
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from khepri import assets, paths
+from khepri.agent.events import Event, Finished, ModelLoading, Notice
+from khepri.agent.loop import AgentLoop, LoopSettings
+from khepri.agent.preamble import build_preamble
+from khepri.agent.prompt import Prompt
+from khepri.agent.protocol import tool_grammar
+from khepri.config import Config
+from khepri.engine.launch import launch
+from khepri.engine.request import SamplingParams
+from khepri.errors import ContextFullError
+from khepri.models.stores import Model
+from khepri.repo.relevance import likely_places
+from khepri.repo.root import Repository
+from khepri.tools.base import ToolContext
+from khepri.tools.registry import Registry
+
+_PLACES = 6
+_LEAST_ANSWER_TOKENS = 64
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """A text that belongs to a question."""
+
+    name: str
+    """What the model is told it is: a path, or ``stdin``."""
+    text: str
+
+
+@dataclass(frozen=True)
+class Question:
+    """What the user asks."""
+
+    text: str
+    attachments: tuple[Attachment, ...] = ()
+
+
+class Task:
+    """One question on its way to an answer. ``events`` is for one reader; ``cancel`` for any thread."""
+
+    def __init__(self) -> None:
+        self._events: queue.SimpleQueue[Event | BaseException] = queue.SimpleQueue()
+        self._loop: AgentLoop | None = None
+        self._cancelled = threading.Event()
+
+    def events(self) -> Iterator[Event]:
+        """Yield what happens until ``Finished``, which is the last event.
+
+        Raises:
+            KhepriError: The task failed; everything of ``khepri.errors`` but ``ToolError`` can come.
+        """
+        while True:
+            event = self._events.get()
+            if isinstance(event, BaseException):
+                raise event
+            yield event
+            if isinstance(event, Finished):
+                return
+
+    def cancel(self) -> None:
+        """Stop within 300 ms; the task still ends with ``Finished``, once the model is loaded."""
+        self._cancelled.set()
+        if self._loop is not None:
+            self._loop.cancel()
+
+    def emit(self, event: Event | BaseException) -> None:
+        """Hand an event or the failure to the reader. The task's thread only."""
+        self._events.put(event)
+
+    def attach(self, loop: AgentLoop) -> None:
+        """Name the loop that ``cancel`` reaches. The task's thread only."""
+        self._loop = loop
+        if self._cancelled.is_set():
+            loop.cancel()
+
+
+class Session:
+    """A conversation about one repository. A context manager; ``close`` frees the model.
+
+    Making one returns at once: the model loads in the background, and an error of the load reaches the first task.
+    """
+
+    def __init__(self, repository: Repository, config: Config, model: Model, *, use_tools: bool = True) -> None:
+        self._repository = repository
+        self._config = config
+        self._model = model
+        self._started_s = time.perf_counter()
+        self._engine = launch(
+            model.path,
+            context_tokens=config.context_tokens,
+            threads=config.threads,
+            batch_tokens=config.batch_tokens,
+            extra_buffers=config.extra_buffers,
+            probe_cache=paths.probe_cache_file(),
+        )
+        self._registry = Registry.load(_permissions(config)) if use_tools else Registry(())
+        self._prompt: Prompt | None = None
+        self._task_lock = threading.Lock()
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def submit(self, question: Question) -> Task:
+        """Start a question and return at once; a session answers one at a time, in order."""
+        task = Task()
+        asked_s = time.perf_counter()
+        threading.Thread(target=self._run, args=(task, question, asked_s), name="khepri-task", daemon=True).start()
+        return task
+
+    def close(self) -> None:
+        """Stop what runs and free the model."""
+        self._engine.close()
+
+    def _run(self, task: Task, question: Question, asked_s: float) -> None:
+        try:
+            with self._task_lock:
+                task.emit(self._answer(task, question, asked_s))
+        except BaseException as error:  # the reader waits on this thread: whatever ends it must reach the reader
+            task.emit(error)
+
+    def _answer(self, task: Task, question: Question, asked_s: float) -> Finished:
+        if not self._engine.wait_loaded(0):
+            task.emit(ModelLoading(self._model.name))
+        places = self._places(question)
+        self._engine.wait_loaded()
+        load_ms = max(0.0, self._engine.loaded_s - self._started_s) * 1000
+        message = self._message(question, places)
+        first = self._prompt is None
+        prompt = self._prompt or Prompt(self._engine.vocabulary)
+        if first:
+            preamble = build_preamble(self._repository, self._registry, self._config, prompt.count_tokens)
+            for text in preamble.notices:
+                task.emit(Notice(text))
+            self._check_room(prompt.count_tokens(preamble.text) + prompt.count_tokens(message))
+            prompt.open(preamble.text, message)
+            self._prompt = prompt
+        else:
+            self._check_room(len(prompt) + prompt.follow_cost(message))
+            prompt.follow(message)
+        loop = self._loop(task, prompt, question)
+        task.attach(loop)
+        return loop.run(self._model.name, asked_s, load_ms)
+
+    def _loop(self, task: Task, prompt: Prompt, question: Question) -> AgentLoop:
+        config = self._config
+        manifests = self._registry.manifests
+        files = self._repository.files()
+        grammar = tool_grammar(manifests, files, _folders(files)) if manifests else ""
+        settings = LoopSettings(
+            steps=config.steps,
+            max_tokens=config.max_tokens,
+            observation_tokens=config.observation_tokens,
+            sampling=SamplingParams(config.temperature, config.top_k, config.top_p, config.min_p, config.seed),
+            look_first=not question.attachments and bool(files),
+        )
+        context = ToolContext(self._repository, prompt.count_tokens, config.observation_tokens)
+        return AgentLoop(self._engine, prompt, self._registry, context, grammar, settings, task.emit)
+
+    def _places(self, question: Question) -> str:
+        """Return the rows of places that the question may be about; empty when it brings its own text."""
+        if question.attachments or not self._registry.manifests:
+            return ""
+        found = likely_places(self._repository, question.text, limit=_PLACES, cache_dir=paths.map_cache_dir())
+        return "\n".join(f"- {place.path}:{place.line} {place.symbol}".rstrip() for place in found)
+
+    def _message(self, question: Question, places: str) -> str:
+        attachments = "".join(
+            assets.render_prompt("attachment.md", name=each.name, text=each.text) for each in question.attachments
+        )
+        listing = assets.render_prompt("places.md", places=places).rstrip() if places else ""
+        text = assets.render_prompt("question.md", attachments=attachments, question=question.text, places=listing)
+        return text.strip()
+
+    def _check_room(self, tokens: int) -> None:
+        room = self._engine.backend.capabilities.context_tokens
+        if tokens + _LEAST_ANSWER_TOKENS > room:
+            raise ContextFullError(
+                f"the question needs {tokens} tokens with its preamble and leaves no room for an answer: "
+                f"the context holds {room}",
+                "ask about less at once, or raise context_tokens",
+                needed_tokens=tokens + _LEAST_ANSWER_TOKENS,
+                context_tokens=room,
+            )
+
+
+def _permissions(config: Config) -> dict[str, str]:
+    return {"read": config.permission_read, "git": config.permission_git, "command": config.permission_command}
+
+
+def _folders(files: tuple[str, ...]) -> tuple[str, ...]:
+    """Return every folder that holds a file, sorted, with the root as ``.`` first."""
+    found = {"."}
+    for file in files:
+        parts = file.split("/")[:-1]
+        found.update("/".join(parts[: depth + 1]) for depth in range(len(parts)))
+    return tuple(sorted(found))

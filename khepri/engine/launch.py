@@ -1,0 +1,44 @@
+"""From a model file to a running engine: probe, choose settings, load."""
+
+from pathlib import Path
+
+from khepri.engine.backend import Backend, LoadOptions
+from khepri.engine.hardware import describe_cpu, total_memory_bytes
+from khepri.engine.probe import probe
+from khepri.engine.worker import EngineWorker
+from khepri.errors import OutOfMemoryError
+
+
+def launch(
+    model: Path, *, context_tokens: int, threads: int, batch_tokens: int, extra_buffers: str, probe_cache: Path
+) -> EngineWorker:
+    """Start loading a model in the background and return its engine at once.
+
+    Args:
+        model: A GGUF file that was found to be complete.
+        context_tokens: Cells of the KV cache.
+        threads: Threads of a pass; 0 takes the physical cores.
+        batch_tokens: Most tokens of one prefill pass.
+        extra_buffers: ``auto`` asks the probe; ``on`` and ``off`` decide without it.
+        probe_cache: Where the probe keeps its verdicts.
+    """
+
+    def load() -> Backend:
+        _check_memory(model)
+        allowed = probe(model, probe_cache).extra_buffers if extra_buffers == "auto" else extra_buffers == "on"
+        # The library is imported only now: its import costs time, and a first load belongs to the probe's child.
+        from khepri.engine.backends.llama_cpp import LlamaCppBackend
+
+        cores = threads or describe_cpu().physical_cores
+        return LlamaCppBackend(LoadOptions(model, context_tokens, cores, batch_tokens, extra_buffers=allowed))
+
+    return EngineWorker(load, batch_tokens)
+
+
+def _check_memory(model: Path) -> None:
+    size, total = model.stat().st_size, total_memory_bytes()
+    if size > total:
+        raise OutOfMemoryError(
+            f"{model} has {size / 1e9:.1f} GB and this machine has {total / 1e9:.1f} GB of memory",
+            "choose a smaller model or a smaller quantization",
+        )
