@@ -216,6 +216,12 @@ def test_an_unknown_variable_is_refused_with_the_nearest_key(places: Places, var
     assert "did you mean temperature?" in message
 
 
+def test_variables_of_ours_that_are_no_settings_are_left_alone(places: Places) -> None:
+    assert (
+        places.load(environ={"KHEPRI_DEBUG": "1", "KHEPRI_WHEELS": "/w", "_KHEPRI_SANDBOXED": "1"}).config == Config()
+    )
+
+
 def test_an_unknown_flag_is_refused(places: Places) -> None:
     assert places.error(flags={"step": 1}).message == "command line: unknown key 'step'; did you mean steps?"
 

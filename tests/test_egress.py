@@ -311,6 +311,26 @@ def test_the_upper_half_of_the_family_register_does_not_fool_the_filter() -> Non
     assert succeed(code) == "denied"
 
 
+@linux_only
+def test_a_process_outside_the_lock_cannot_be_written_to_through_proc() -> None:
+    if landlock.abi(KernelCalls()) < landlock.FIRST_NETWORK_ABI:
+        pytest.skip("this kernel's Landlock has no network rules")
+    before = "import subprocess; outside = subprocess.Popen(['sleep', '60'])"
+    code = """
+    inside = subprocess.Popen(["sleep", "60"])
+    for process in (inside, outside):
+        try:
+            open(f"/proc/{process.pid}/mem", "r+b").close()
+            print("opened")
+        except PermissionError:
+            print("denied")
+    for process in (inside, outside):
+        process.kill()
+        process.wait()
+    """
+    assert succeed(code, before=before).split() == ["opened", "denied"]
+
+
 # mov eax, 20 (getpid in the 32-bit table); int 0x80; ret
 INT80 = """
 import ctypes, mmap

@@ -19,6 +19,8 @@ from khepri.config.values import Key, Value, bad_value, keys, unknown_key
 from khepri.errors import ConfigError
 
 _VARIABLE_PREFIX = "KHEPRI_"
+# Ours by name, but no settings: one shows tracebacks, the other belongs to the set-up of a checkout.
+_OTHER_VARIABLES = frozenset({"KHEPRI_DEBUG", "KHEPRI_WHEELS"})
 _MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+-]*")
 
 
@@ -97,7 +99,7 @@ def _from_file(file: ConfigFile, source: Source, known: Mapping[str, Key]) -> It
 
 def _from_environment(environ: Mapping[str, str], known: Mapping[str, Key]) -> Iterator[tuple[str, Origin]]:
     for variable, text in environ.items():
-        if not variable.startswith(_VARIABLE_PREFIX) or not text:
+        if not variable.startswith(_VARIABLE_PREFIX) or variable in _OTHER_VARIABLES or not text:
             continue
         key = known.get(variable.removeprefix(_VARIABLE_PREFIX).lower())
         if key is None or key.variable != variable:
