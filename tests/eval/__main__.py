@@ -29,6 +29,8 @@ from tests.eval.judge import named_files, read_files
 _QUESTIONS = Path(__file__).with_name("questions.toml")
 _RUN_CANNOT_GO_ON = {2, 3, 130}
 """Exit codes of ``khepri ask`` that say nothing about the question: usage, no model, interrupted."""
+_FAILED = {1, 4}
+"""Exit codes that may be one question's fault, unless all questions end so: internal, model failed."""
 
 
 class EvalError(Exception):
@@ -72,9 +74,11 @@ class Result:
     completion_tokens: int
     """Tokens generated."""
     stop_reason: str
-    """Why Khepri stopped, in its own words."""
+    """Why Khepri stopped, in its own words; empty if it said nothing."""
     exit_code: int
-    """Exit code of ``khepri ask``."""
+    """Exit code of ``khepri ask``; -1 if it ran out of time."""
+    error: str
+    """The end of what it said on standard error, if the exit code is not 0."""
     model: str
     """The model that answered."""
     tools: tuple[str, ...]
@@ -148,8 +152,9 @@ def ask(question: Question, root: Path, options: argparse.Namespace) -> Result:
         seconds=round(seconds, 1),
         prompt_tokens=usage.get("prompt_tokens", 0),
         completion_tokens=usage.get("completion_tokens", 0),
-        stop_reason=report.get("stop_reason") or stderr.strip()[-300:],
+        stop_reason=report.get("stop_reason") or "",
         exit_code=exit_code,
+        error=stderr.strip()[-600:] if exit_code else "",
         model=str(report.get("model") or ""),
         tools=tuple(f"{step.get('tool')} {json.dumps(step.get('arguments'))}" for step in steps),
         answer=answer,
@@ -187,12 +192,17 @@ def show(questions: list[Question], results: list[Result]) -> None:
             str(result.steps),
             f"{result.seconds:.1f}",
             f"{result.prompt_tokens}/{result.completion_tokens}",
-            result.stop_reason,
+            result.stop_reason or f"exit code {result.exit_code}",
         )
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=160)
     console.print(table)
     score, seconds = sum(result.named for result in results), sum(result.seconds for result in results)
     read = sum(result.read for result in results)
+    for result in results:
+        if result.error:
+            console.print(f"{result.id}: {result.error}", markup=False, highlight=False)
     console.print(f"{score} of {len(results)} answers name the right file ({read} read it), in {seconds:.0f} s")
 
 
@@ -227,6 +237,9 @@ def main() -> int:
         }
         options.output.parent.mkdir(parents=True, exist_ok=True)
         options.output.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    if all(result.exit_code in _FAILED for result in results):
+        print("the evaluation could not be carried out: Khepri failed on every question", file=sys.stderr)
+        return 1
     return 0
 
 
