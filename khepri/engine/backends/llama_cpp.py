@@ -134,7 +134,7 @@ class LlamaCppBackend:
         self.vocabulary = LlamaVocabulary(self._model)
         self.capabilities = Capabilities(
             library=f"llama-cpp-python {native.__version__}",
-            features=_system_features(),
+            features=library_features(),
             n_vocab=self.vocabulary.size,
             context_tokens=native.llama_n_ctx(self._context),
             trained_context_tokens=native.llama_model_n_ctx_train(self._model),
@@ -279,7 +279,7 @@ def _token_or_none(token: int) -> int | None:
     return token if token >= 0 else None
 
 
-def _system_features() -> tuple[str, ...]:
+def library_features() -> tuple[str, ...]:
     """Return the library's CPU features and build options, such as ``AVX2`` or ``REPACK``."""
     listing: str = native.llama_print_system_info().decode("utf-8", "replace")
     pairs: Sequence[str] = listing.replace("CPU :", "").split("|")
