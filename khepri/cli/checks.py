@@ -8,16 +8,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
-from khepri.errors import KhepriError, ModelError, NoModelError, UsageError
+from khepri.cli import exits
 from khepri.repo.text import printable
 
 T = TypeVar("T")
 
-_INTERNAL = 1
-_USAGE = 2
-_NO_MODEL = 3
-_BACKEND = 4
-_GRAVEST_FIRST = (_NO_MODEL, _BACKEND, _USAGE, _INTERNAL)
+_GRAVEST_FIRST = (exits.NO_MODEL, exits.MODEL_FAILED, exits.USAGE)
 
 
 class Status(StrEnum):
@@ -81,7 +77,7 @@ class Report:
     def exit_code(self) -> int:
         """0 without a problem; else that of the gravest: no model, backend, configuration, anything else."""
         found = {check.exit_code for check in self.checks if check.status is Status.PROBLEM}
-        return next((code for code in _GRAVEST_FIRST if code in found), _INTERNAL if found else 0)
+        return next((code for code in _GRAVEST_FIRST if code in found), exits.INTERNAL if found else 0)
 
     def as_json(self) -> dict[str, object]:
         """Return the report as plain data, with the keys that scripts may rely on."""
@@ -96,11 +92,8 @@ def attempt(find_out: Callable[[], T]) -> T | Failure:
     """
     try:
         return find_out()
-    except KhepriError as error:
-        return Failure(error.message, error.hint, _exit_code(error))
     except Exception as error:
-        words = str(error).strip()
-        return Failure(f"{type(error).__name__}: {words}" if words else type(error).__name__, "", _INTERNAL)
+        return Failure(*exits.describe(error), exits.exit_code(error))
 
 
 def check(name: str, look: Callable[[], Check]) -> Check:
@@ -119,7 +112,7 @@ def warning(name: str, detail: str, advice: str) -> Check:
     return Check(name, Status.WARNING, printable(detail), printable(advice))
 
 
-def problem(name: str, detail: str, advice: str, exit_code: int = _INTERNAL) -> Check:
+def problem(name: str, detail: str, advice: str, exit_code: int = exits.INTERNAL) -> Check:
     """Return a line about something that must be mended."""
     return Check(name, Status.PROBLEM, printable(detail), printable(advice), exit_code)
 
@@ -127,15 +120,3 @@ def problem(name: str, detail: str, advice: str, exit_code: int = _INTERNAL) -> 
 def in_words(names: Iterable[str]) -> str:
     """Return names in one text, ``none`` if there are none."""
     return ", ".join(names) or "none"
-
-
-def _exit_code(error: KhepriError) -> int:
-    match error:
-        case NoModelError():
-            return _NO_MODEL
-        case ModelError():
-            return _BACKEND
-        case UsageError():
-            return _USAGE
-        case _:
-            return _INTERNAL

@@ -5,13 +5,13 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, TypeVar
 
 from khepri import paths
-from khepri.cli import measurement
+from khepri.cli import exits, measurement
 from khepri.cli.checks import Check, Failure, attempt, check, in_words, ok, problem, warning
 from khepri.cli.machine_checks import in_bytes
 from khepri.cli.measurement import DECODE_TOKENS, PREFILL_TOKENS, Library, Measurement, Progress
@@ -27,7 +27,6 @@ from khepri.models.stores import Damaged, Model
 T = TypeVar("T")
 U = TypeVar("U")
 
-_BACKEND = 4
 _SLOW_DECODE_TOKENS_PER_S = 3.0
 _TYPICAL_PROMPT_TOKENS = 2000
 
@@ -154,7 +153,7 @@ def cpu_line(cpu: Cpu) -> Check:
 def library_line(library: Library | Failure, cpu: Cpu) -> Check:
     """Compare what the library was built for with what the processor has."""
     if isinstance(library, Failure):
-        return problem("library", library.message, library.advice or rebuild_advice(cpu), _BACKEND)
+        return problem("library", library.message, library.advice or rebuild_advice(cpu), exits.MODEL_FAILED)
     offered = {name for flag, name in _FEATURES.items() if flag in cpu.features}
     unused = offered - library.features - _OPTIONAL
     foreign = library.features & set(_FEATURES.values()) - offered if cpu.features else frozenset()
@@ -164,7 +163,7 @@ def library_line(library: Library | Failure, cpu: Cpu) -> Check:
             "library",
             f"{detail}; this processor lacks {in_words(sorted(foreign))}, so it may die at any moment",
             rebuild_advice(cpu),
-            _BACKEND,
+            exits.MODEL_FAILED,
         )
     if unused & _ESSENTIAL:
         missing = in_words(sorted(unused))
@@ -231,7 +230,8 @@ def speed_line(facts: Facts) -> Check:
     """Say how fast the model is on this machine."""
     measured = facts.measured
     if isinstance(measured, Failure):
-        return measured.as_check("speed")
+        advice = rebuild_advice(facts.cpu) if measured.exit_code else ""
+        return replace(measured, advice=measured.advice or advice).as_check("speed")
     prompt_s = _TYPICAL_PROMPT_TOKENS / measured.prefill_tokens_per_s
     detail = (
         f"prefill {measured.prefill_tokens_per_s:.0f} tokens/s ({PREFILL_TOKENS} tokens, better of 2; a prompt of "
@@ -261,7 +261,7 @@ def memory_line(facts: Facts, config: Config) -> Check:
         )
     detail = f"{there}; needed {in_bytes(needed)} ({parts})"
     if needed > facts.total_bytes:
-        return problem("memory", detail, "choose a smaller model: khepri models", _BACKEND)
+        return problem("memory", detail, "choose a smaller model: khepri models", exits.MODEL_FAILED)
     if needed > facts.available_bytes:
         return warning("memory", detail, "close other programs, choose a smaller model, or lower context_tokens")
     return ok("memory", detail)
@@ -283,6 +283,6 @@ def _probe(model: Model) -> Verdict:
 
 def _then(found: T | Failure, go_on: Callable[[T], U | Failure]) -> U | Failure:
     """Return what follows from ``found``; from a failure follows one that another line explains."""
-    if isinstance(found, Failure):
-        return Failure(f"not known, because {found.message}", "", 0)
-    return go_on(found)
+    if not isinstance(found, Failure):
+        return go_on(found)
+    return Failure(f"not known: {found.message}", "", 0) if found.exit_code else found

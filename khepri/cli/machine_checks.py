@@ -16,6 +16,7 @@ from pathlib import Path
 
 import khepri
 from khepri import egress, paths
+from khepri.cli import exits
 from khepri.cli.checks import Check, check, in_words, ok, problem, warning
 from khepri.config import Config, Loaded, NetworkLock, Permission, Source
 from khepri.errors import ToolError
@@ -24,7 +25,6 @@ from khepri.repo.git import log, status
 from khepri.repo.gitcommand import run_git
 from khepri.repo.root import Repository
 
-_USAGE = 2
 _NARROW_COLUMNS = 40
 _LEAST_CACHE_BYTES = 256 << 20
 # Older ones do not read settings from the environment, by which Khepri keeps a repository's programs from running.
@@ -46,7 +46,7 @@ def network(config: Config) -> Check:
     detail = f"{detail}: {tier.reason}"
     if config.network_lock is NetworkLock.REQUIRED:
         advice = 'the configuration requires the strong lock; set network_lock = "on" to go on without it'
-        return problem("network", detail, advice, _USAGE)
+        return problem("network", detail, advice, exits.USAGE)
     advice = 'close what the reason names; network_lock = "required" makes Khepri refuse to run with less than strong'
     return warning("network", detail, advice)
 

@@ -77,20 +77,22 @@ def read_library(command: Sequence[str] = ()) -> Library:
     return Library(str(answer["version"]), frozenset(features))
 
 
-def measure(options: LoadOptions, progress: Progress, command: Sequence[str] = ()) -> Measurement:
+def measure(
+    options: LoadOptions, progress: Progress, command: Sequence[str] = (), timeout_s: float = _MEASURE_TIMEOUT_S
+) -> Measurement:
     """Load a model in a child, evaluate some tokens, and return what that took. Takes seconds.
 
     Args:
         options: How the model is loaded.
         progress: Told in a few words what is going on.
         command: The child; by default this module.
+        timeout_s: The child is killed after this time.
 
     Raises:
-        ModelError: The child could not load the model or evaluate it, died, or gave no answer in ten minutes.
-        KhepriError: The child failed in another way.
+        ModelError: The child could not load the model or evaluate it, died, or gave no answer in time.
     """
     plain = json.dumps({**asdict(options), "model_path": str(options.model_path)})
-    answer = _ask(command or _child_command("measure", plain), _MEASURE_TIMEOUT_S, progress)
+    answer = _ask(command or _child_command("measure", plain), timeout_s, progress)
     return Measurement(**answer)  # type: ignore[arg-type]
 
 
@@ -150,8 +152,8 @@ def _parse(line: bytes) -> dict[str, object]:
 def _raise_refusal(answer: Mapping[str, object]) -> None:
     if "error" not in answer:
         return
-    kinds = {kind.__name__: kind for kind in (ModelLoadError, OutOfMemoryError, ModelError)}
-    raise kinds.get(str(answer["kind"]), KhepriError)(str(answer["error"]), str(answer["hint"]))
+    kinds = {kind.__name__: kind for kind in (ModelLoadError, OutOfMemoryError)}
+    raise kinds.get(str(answer["kind"]), ModelError)(str(answer["error"]), str(answer["hint"]))
 
 
 def _death(status: int, errors: bytes, timeout_s: float | None) -> ModelError:
@@ -162,12 +164,12 @@ def _death(status: int, errors: bytes, timeout_s: float | None) -> ModelError:
             "the system killed the process that loaded the model, most likely because memory ran out",
             "close other programs, choose a smaller model, or lower context_tokens",
         )
-    cause = f"exit status {status}"
-    if status < 0:
-        cause = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
     lines = errors.decode("utf-8", "replace").strip().splitlines()
     last = f": {lines[-1]}" if lines else ""
-    return ModelLoadError(f"the inference library died ({cause}{last})", "")
+    if status >= 0:
+        return ModelLoadError(f"the inference library failed (exit status {status}{last})")
+    name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
+    return ModelLoadError(f"the inference library died ({name}{last})")
 
 
 def _speeds(backend: Backend, batch_tokens: int, tell: Progress, clock: Callable[[], float]) -> tuple[float, float]:
