@@ -44,7 +44,8 @@ def run(cwd: Path, as_json: bool, model: str | None) -> int:
     """
     with _progress() as progress:
         checks: list[Check] = []
-        show = _ignore if as_json else _printer(Console(highlight=False, markup=False, emoji=False))
+        console = Console(highlight=False, markup=False, emoji=False)
+        show = _ignore if as_json else _printer(console)
         for line in _examine(cwd, model, progress):
             progress("")
             show(line)
@@ -53,7 +54,7 @@ def run(cwd: Path, as_json: bool, model: str | None) -> int:
     if as_json:
         print(json.dumps(report.as_json(), indent=2))
     else:
-        print(_summary(report))
+        console.print(_summary(report))
     return report.exit_code
 
 
