@@ -85,13 +85,13 @@ SECRET_PATTERNS: Final = (
     "secrets.*",
     ".secrets*",
     *(f"!{stem}.{suffix}" for stem in ("credentials*", "secrets") for suffix in _CODE_SUFFIXES),
-    ".aws/",
-    ".azure/",
+    "**/.aws/**",
+    "**/.azure/**",
     ".docker/config.json",
-    ".gcloud/",
-    ".gnupg/",
-    ".kube/",
-    ".ssh/",
+    "**/.gcloud/**",
+    "**/.gnupg/**",
+    "**/.kube/**",
+    "**/.ssh/**",
 )
 """What is never read, whoever asks; matched without regard to case. Source code of such a name stays visible."""
 
@@ -142,7 +142,7 @@ def list_files(root: Path, rules: IgnoreRules, *, is_git: bool) -> Listing:
     Raises:
         ToolError: ripgrep is missing, failed or took longer than a minute.
     """
-    names = _walk(root)
+    names = _walk(root, is_git=is_git)
     if is_git:
         names |= _tracked_but_ignored(root)
     files: list[str] = []
@@ -197,11 +197,6 @@ def ripgrep() -> str:
     raise ToolError("ripgrep (rg) is missing, so files cannot be listed or searched", "reinstall khepri or install rg")
 
 
-def ripgrep_rules() -> tuple[str, ...]:
-    """Return the options that make ripgrep obey exactly the rules above, whatever the user's or repository's own."""
-    return ("--no-config", "--hidden", "--no-require-git", "--no-ignore-dot", "--no-ignore-parent", "--glob=!.git")
-
-
 @functools.cache
 def _secret_spec() -> GitIgnoreSpec:
     return GitIgnoreSpec.from_lines(SECRET_PATTERNS)
@@ -240,9 +235,16 @@ def _lines(path: Path) -> list[str]:
         raise ToolError(f"{path.name} cannot be read: {error.strerror}", "make it readable or remove it") from error
 
 
-def _walk(root: Path) -> set[bytes]:
-    boundary = ("--one-file-system",) if root == root.parent else ()
-    command = [ripgrep(), "--files", "--null", "--no-messages", *ripgrep_rules(), *boundary]
+def _walk(root: Path, *, is_git: bool) -> set[bytes]:
+    # Whatever the user or the repository configured for ripgrep itself does not count.
+    options = ["--files", "--null", "--no-messages", "--no-config", "--hidden", "--no-ignore-dot", "--no-ignore-parent"]
+    options.append("--glob=!.git")
+    if not is_git:
+        # Where there is git this would make ripgrep miss the exclude file that linked worktrees share.
+        options.append("--no-require-git")
+    if root == root.parent:
+        options.append("--one-file-system")
+    command = [ripgrep(), *options]
     try:
         done = subprocess.run(
             command, cwd=root, capture_output=True, timeout=_LISTING_TIMEOUT_S, stdin=subprocess.DEVNULL, check=False
