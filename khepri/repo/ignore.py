@@ -114,7 +114,7 @@ class Listing:
 
 
 class IgnoreRules:
-    """The rules of one folder that ripgrep does not know: secrets and ``.khepriignore``."""
+    """The rules of one folder that ripgrep does not know: secrets and ``.khepriignore``. Remembers its verdicts."""
 
     def __init__(self, root: Path) -> None:
         """Read the rules of the folder ``root``.
@@ -122,12 +122,31 @@ class IgnoreRules:
         Raises:
             ToolError: ``.khepriignore`` cannot be read or holds a line that is no pattern.
         """
-        self._secrets = _secret_spec()
-        self._own = _spec(KHEPRI_IGNORE, _lines(root / KHEPRI_IGNORE))
+        self._root = root
+        self._lines = _lines(root / KHEPRI_IGNORE)
+        self._own = _spec(KHEPRI_IGNORE, self._lines)
+        self._suspects = GitIgnoreSpec.from_lines(line for line in SECRET_PATTERNS if not line.startswith("!"))
+        self._secrets = GitIgnoreSpec.from_lines(SECRET_PATTERNS)
+        self._verdicts: dict[str, Hidden | None] = {}
+
+    def current(self) -> "IgnoreRules":
+        """Return these rules, or new ones if ``.khepriignore`` has changed.
+
+        Raises:
+            ToolError: ``.khepriignore`` cannot be read or holds a line that is no pattern.
+        """
+        return self if _lines(self._root / KHEPRI_IGNORE) == self._lines else IgnoreRules(self._root)
 
     def reason(self, relative: str) -> Hidden | None:
         """Return why a path of the folder is hidden, or None if these rules allow it."""
-        if self._secrets.match_file(relative.lower()):
+        if relative not in self._verdicts:
+            self._verdicts[relative] = self._judge(relative)
+        return self._verdicts[relative]
+
+    def _judge(self, relative: str) -> Hidden | None:
+        folded = relative.lower()
+        # Hardly any path needs the second look, which costs as much again for the exceptions.
+        if self._suspects.match_file(folded) and self._secrets.match_file(folded):
             return Hidden.SECRET
         if self._own.match_file(relative):
             return Hidden.KHEPRI_IGNORE
@@ -197,9 +216,14 @@ def ripgrep() -> str:
     raise ToolError("ripgrep (rg) is missing, so files cannot be listed or searched", "reinstall khepri or install rg")
 
 
-@functools.cache
-def _secret_spec() -> GitIgnoreSpec:
-    return GitIgnoreSpec.from_lines(SECRET_PATTERNS)
+def ripgrep_rules(*, is_git: bool = False) -> tuple[str, ...]:
+    """Return the options that make ripgrep obey git's rules alone, whatever is configured for ripgrep itself.
+
+    What it walks then still has to be compared with the visible files: it knows neither secrets nor ``.khepriignore``.
+    """
+    rules = ("--no-config", "--hidden", "--no-ignore-dot", "--no-ignore-parent", "--glob=!.git")
+    # Where there is git, this option would make ripgrep miss the exclude file that linked worktrees share.
+    return rules if is_git else (*rules, "--no-require-git")
 
 
 def _spec(source: str, lines: Sequence[str]) -> GitIgnoreSpec:
@@ -236,15 +260,8 @@ def _lines(path: Path) -> list[str]:
 
 
 def _walk(root: Path, *, is_git: bool) -> set[bytes]:
-    # Whatever the user or the repository configured for ripgrep itself does not count.
-    options = ["--files", "--null", "--no-messages", "--no-config", "--hidden", "--no-ignore-dot", "--no-ignore-parent"]
-    options.append("--glob=!.git")
-    if not is_git:
-        # Where there is git this would make ripgrep miss the exclude file that linked worktrees share.
-        options.append("--no-require-git")
-    if root == root.parent:
-        options.append("--one-file-system")
-    command = [ripgrep(), *options]
+    boundary = ("--one-file-system",) if root == root.parent else ()
+    command = [ripgrep(), "--files", "--null", "--no-messages", *ripgrep_rules(is_git=is_git), *boundary]
     try:
         done = subprocess.run(
             command, cwd=root, capture_output=True, timeout=_LISTING_TIMEOUT_S, stdin=subprocess.DEVNULL, check=False

@@ -102,10 +102,14 @@ class Repository:
         return self._listed().unnameable
 
     def refresh(self) -> None:
-        """Forget the list of files and the ignore rules; the next question reads them again."""
-        self._rules = None
+        """Forget the list of files; the next question walks the folder again, with the ignore rules as they are then.
+
+        Raises:
+            ToolError: ``.khepriignore`` has changed and cannot be read or holds a line that is no pattern.
+        """
         self._listing = None
         self._visible = frozenset()
+        self._rules = self._hiding().current()
 
     def resolve(self, path: str) -> Path:
         """Return the real path of what ``path`` names from the root, if it may be read.

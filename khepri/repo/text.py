@@ -65,13 +65,33 @@ def read_text(path: Path, max_bytes: int = 2_000_000) -> TextFile:
     Raises:
         ToolError: The file is missing, may not be read, is not a regular file, or is binary.
     """
-    return _as_text(*_read_bytes(path, max_bytes))
+    return decode(*_read_bytes(path, max_bytes))
+
+
+def decode(data: bytes, size: int | None = None) -> TextFile:
+    """Read bytes as text: by their byte order mark, as UTF-16 when that is plain to see, as UTF-8, or as Latin text.
+
+    Args:
+        data: The bytes, or the first ones.
+        size: How many there are in all, if ``data`` holds only the first ones.
+
+    Raises:
+        ToolError: The bytes are not text.
+    """
+    size = len(data) if size is None else size
+    is_cut = len(data) < size
+    mark, marked = next((pair for pair in _MARKS if data.startswith(pair[0])), (b"", None))
+    for encoding in (marked,) if marked else _candidates(data, size):
+        text = _decode(data[len(mark) :], encoding, is_cut)
+        if text is not None:
+            return _finish(text, encoding, has_bom=bool(mark), size=size, is_cut=is_cut)
+    raise _binary(size)
 
 
 def is_binary(path: Path) -> bool:
     """Return True if the beginning of a file is not text, or the file cannot be read."""
     try:
-        _as_text(*_read_bytes(path, _SAMPLE_BYTES))
+        decode(*_read_bytes(path, _SAMPLE_BYTES))
     except ToolError:
         return True
     return False
@@ -105,16 +125,6 @@ def _read_bytes(path: Path, max_bytes: int) -> tuple[bytes, int]:
             return data, max(status.st_size, len(data))
     except OSError as error:
         raise ToolError(f"{printable(path.name)} cannot be read: {error.strerror}") from error
-
-
-def _as_text(data: bytes, size: int) -> TextFile:
-    is_cut = len(data) < size
-    mark, marked = next((pair for pair in _MARKS if data.startswith(pair[0])), (b"", None))
-    for encoding in (marked,) if marked else _candidates(data, size):
-        text = _decode(data[len(mark) :], encoding, is_cut)
-        if text is not None:
-            return _finish(text, encoding, has_bom=bool(mark), size=size, is_cut=is_cut)
-    raise _binary(size)
 
 
 def _candidates(data: bytes, size: int) -> tuple[str, ...]:
