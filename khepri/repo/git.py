@@ -7,6 +7,7 @@ anything else is in ``khepri.repo.gitcommand``; how answers are worded for a mod
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
 from khepri.errors import ToolError
@@ -264,8 +265,6 @@ def _read_blame(text: str) -> list[BlamedLine]:
 
 
 def _date(seconds: int) -> str:
-    from datetime import UTC, datetime
-
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")
 
 

@@ -33,7 +33,6 @@ _ENVIRONMENT: Final[Mapping[str, str]] = {
 }
 
 _SETTINGS: Final[Mapping[str, str]] = {
-    "blame.ignoreRevsFile": "",
     "color.ui": "false",
     "core.alternateRefsCommand": "",
     "core.fsmonitor": "false",

@@ -1,0 +1,49 @@
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from khepri.repo.process import run_bounded
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+def test_output_errors_and_status_come_back(tmp_path: Path) -> None:
+    code = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"
+    done = run_bounded(python(code), cwd=tmp_path, timeout_s=20, most_bytes=100)
+    assert (done.status, done.output, done.errors, done.timed_out) == (3, b"out\n", "err\n", False)
+    merged = run_bounded(python(code), cwd=tmp_path, timeout_s=20, most_bytes=100, merge_errors=True)
+    assert (sorted(merged.output.split()), merged.errors) == ([b"err", b"out"], "")
+
+
+def test_output_beyond_the_limit_is_counted_and_dropped(tmp_path: Path) -> None:
+    done = run_bounded(python("print('x' * 9_999_999)"), cwd=tmp_path, timeout_s=20, most_bytes=1000)
+    assert (len(done.output), done.dropped_bytes, done.status) == (1000, 9_999_000, 0)
+
+
+def test_children_die_with_a_program_whose_time_is_over(tmp_path: Path) -> None:
+    child = f"import time; time.sleep(2); open({str(tmp_path / 'alive')!r}, 'w')"
+    code = f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {child!r}]); time.sleep(60)"
+    done = run_bounded(python(code), cwd=tmp_path, timeout_s=1, most_bytes=100)
+    assert done.timed_out
+    time.sleep(2.5)
+    assert not (tmp_path / "alive").exists()
+
+
+def test_a_program_that_closes_its_output_is_still_ended(tmp_path: Path) -> None:
+    code = "import os, time; os.close(1); time.sleep(60)"
+    done = run_bounded(python(code), cwd=tmp_path, timeout_s=1, most_bytes=100)
+    assert (done.timed_out, done.status) == (True, -9)
+
+
+def test_a_flood_of_errors_does_not_block(tmp_path: Path) -> None:
+    code = "import sys; sys.stderr.write('e' * 1_000_000)"
+    assert run_bounded(python(code), cwd=tmp_path, timeout_s=20, most_bytes=10).status == 0
+
+
+def test_a_missing_program_is_an_os_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        run_bounded(["./none"], cwd=tmp_path, timeout_s=1, most_bytes=1)
