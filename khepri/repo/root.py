@@ -124,8 +124,8 @@ class Repository:
         if self.is_bare:
             raise ToolError("this is a bare repository: it has no files to read", "use git to see its history")
         written = _unquote(path)
-        if "\0" in written:
-            raise ToolError("a path cannot hold a NUL byte", self._nearest(written.replace("\0", "")))
+        if not _is_possible(written):
+            raise ToolError(f"{printable(written)} cannot be a path", "use list to see the files")
         real = self._real(written)
         relative = self.relative(real)
         shown = printable(relative)
@@ -156,8 +156,10 @@ class Repository:
             ToolError: The path is outside the root, ignored by ``.khepriignore``, or secret.
         """
         written = _unquote(path)
+        if written.startswith("/") and not Path(written).is_relative_to(self.root):
+            written = written.lstrip("/") or "."
         lexical = os.path.normpath(self.root / written)
-        if "\0" in written or not Path(lexical).is_relative_to(self.root):
+        if not _is_possible(written) or not Path(lexical).is_relative_to(self.root):
             raise ToolError(f"{printable(written)} is outside the repository", "name a path from the repository's root")
         relative = self.relative(Path(lexical))
         self._refuse_hidden(written, relative)
@@ -256,6 +258,13 @@ def _unquote(path: str) -> str:
     while len(text) > 1 and text[0] + text[-1] in _QUOTES:
         text = text[1:-1].strip()
     return text or "."
+
+
+def _is_possible(path: str) -> bool:
+    try:
+        return b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
 
 
 def _is_refused(real: Path) -> bool:

@@ -59,7 +59,8 @@ def _coerce(label: str, value: JsonValue, schema: Mapping[str, JsonValue]) -> Js
 def _string(label: str, value: JsonValue, schema: Mapping[str, JsonValue]) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ToolError(f"{label} must be a text", "write it in quotes")
-    text = str(value)
+    # JSON can spell half of a surrogate pair, which no file name and no program takes.
+    text = str(value).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     options = schema.get("enum")
     if isinstance(options, list) and text not in options:
         folded = [option for option in options if isinstance(option, str) and option == text.strip().lower()]

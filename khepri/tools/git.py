@@ -53,7 +53,8 @@ def _patch(context: ToolContext, patch: git.Patch, nothing: str) -> Observation:
     rows = [*left_out, *(patch.text.split("\n") if patch.text else [nothing])]
 
     def note(kept: int) -> str:
-        unseen = [path for path in patch.paths if not any(f" b/{path}" in row for row in rows[:kept])]
+        headers = [row for row in rows[:kept] if row.startswith("diff --git ")]
+        unseen = [path for path in patch.paths if not any(header.endswith(f" b/{path}") for header in headers)]
         named = f" of {', '.join(unseen[:6])}{', …' if len(unseen) > 6 else ''}" if unseen else ""
         return f"[cut: {len(rows) - kept} more lines{named}; name a path]"
 

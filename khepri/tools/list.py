@@ -3,6 +3,7 @@
 Every row begins with a path from the root that the other tools take as it is.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -63,7 +64,7 @@ def _tree_within(context: ToolContext, files: Sequence[str], folder: str) -> lis
         rows = _tree(files, folder, depth)
         # Sizes are added only to what is shown; six tokens a row are about what they cost.
         room = context.budget_tokens - 6 * len(rows)
-        if room > 0 and context.count_tokens("\n".join(rows)) <= room:
+        if room > len(rows) and context.count_tokens("\n".join(rows)) <= room:
             return rows
     return _tree(files, folder, 1)
 
@@ -81,10 +82,11 @@ def _tree(files: Sequence[str], folder: str, depth: int) -> list[str]:
 
 def _row(repository: Repository, files: Sequence[str], row: str) -> str:
     if row.endswith("/"):
-        inside = [file for file in files if file.startswith(row)]
+        # The files of a folder lie side by side in the sorted list, and "0" is what follows "/" in it.
+        inside = files[bisect_left(files, row) : bisect_left(files, row[:-1] + "0")]
         kinds = Counter(Path(file).suffix or Path(file).name for file in inside)
         most = ", ".join(kind for kind, _ in kinds.most_common(2))
-        return f"{row}  {len(inside)} files ({most})"
+        return f"{row}  {len(inside)} file{'s' * (len(inside) != 1)} ({most})"
     return f"{row}  {_size(repository.root / row)}"
 
 

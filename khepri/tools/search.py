@@ -58,6 +58,7 @@ def _search(
 
 def _show(context: ToolContext, result: SearchResult, notes: list[str], around: int) -> Observation:
     rows: list[str] = []
+    owners: list[str] = []
     matches_before: list[int] = []
     shown = 0
     for file in result.files:
@@ -65,15 +66,18 @@ def _show(context: ToolContext, result: SearchResult, notes: list[str], around: 
         for line in file.lines:
             if around and rows and line.number != previous + 1:
                 rows.append("--")
+                owners.append("")
                 matches_before.append(shown)
             previous = line.number
             rows.append(_row(file.path, line, keep_indent=around > 0))
+            owners.append(file.path)
             shown += line.column >= 0
             matches_before.append(shown)
 
     def note(kept: int) -> str:
         left = result.matches - (matches_before[min(kept, len(rows)) - 1] if kept else 0)
-        rest = [file for file in result.files if not any(row.startswith(f"{file.path}:") for row in rows[:kept])]
+        present = set(owners[:kept])
+        rest = [file for file in result.files if file.path not in present]
         named = ", ".join(f"{file.path} ({file.matches})" for file in rest[:_MOST_NAMED])
         more = f" and {len(rest) - _MOST_NAMED} more files" if len(rest) > _MOST_NAMED else ""
         where = f" in {named}{more}" if named else ""
@@ -82,11 +86,10 @@ def _show(context: ToolContext, result: SearchResult, notes: list[str], around: 
     # A result that is capped already keeps its note even if every row fits.
     closing = [note(len(rows))] if result.is_cut else []
     fitted = fit([*notes, *rows, *closing], context.count_tokens, context.budget_tokens, lambda k: note(k - len(notes)))
-    kept_text = fitted.text
-    paths = tuple(file.path for file in result.files if f"{file.path}:" in kept_text and file.lines)
+    paths = tuple(dict.fromkeys(owner for owner in owners[: max(0, fitted.kept - len(notes))] if owner))
     count = f"{result.matches} match" + ("es" if result.matches != 1 else "")
     files = f"{len(result.files)} file" + ("s" if len(result.files) != 1 else "")
-    return Observation(text=kept_text, tokens=fitted.tokens, summary=f"{count} in {files}", paths=paths)
+    return Observation(text=fitted.text, tokens=fitted.tokens, summary=f"{count} in {files}", paths=paths)
 
 
 def _row(path: str, line: FoundLine, *, keep_indent: bool) -> str:

@@ -95,7 +95,7 @@ class CommandTool:
     def _value(self, context: ToolContext, name: str, value: JsonValue) -> str:
         properties = self.manifest.parameters.get("properties")
         schema = properties.get(name) if isinstance(properties, dict) else None
-        if isinstance(schema, dict) and schema.get("format") == "path":
+        if isinstance(schema, dict) and schema.get("format") in ("path", "file"):
             return context.repository.relative(context.repository.resolve(str(value)))
         if isinstance(value, bool):
             return "true" if value else "false"

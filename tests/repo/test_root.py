@@ -136,7 +136,18 @@ def test_folders_the_root_and_absolute_paths_resolve(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "written", ["..", "../project2", "src/../../etc/passwd", "/etc/passwd", "/proc/self/environ", "~/.bashrc/../../.."]
+    "written",
+    [
+        "..",
+        "../project2",
+        "src/../../etc/passwd",
+        "/etc/passwd",
+        "/proc/self/environ",
+        "~/.bashrc/../../..",
+        "a\0b",
+        "\ud83e",
+        "x" * 5000,
+    ],
 )
 def test_a_path_outside_is_refused(folder: Path, written: str) -> None:
     (folder.parent / "project2").mkdir()

@@ -40,6 +40,7 @@ MANIFEST = Manifest(
         ({"names": ["a", 1]}, {"names": ["a", "1"]}),
         ({"action": "LOG "}, {"action": "log"}),
         ({"action": ["log"]}, {"action": "log"}),
+        ({"action": None, "names": ["\ud83e\udeb2 \ud83e"]}, {"names": ["🪲 \ufffd"]}),
         ({"depth": None, "action": "", "names": []}, {}),
     ],
 )
