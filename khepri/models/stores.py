@@ -104,7 +104,7 @@ def find(name_or_path: str, environ: Mapping[str, str] | None = None, home: Path
         ModelFileError: There is one, and it is damaged or truncated.
     """
     path = Path(name_or_path).expanduser()
-    if path.is_absolute() or (path.suffix.lower() == ".gguf" and path.exists()):
+    if path.is_absolute() or (path.suffix.lower() == ".gguf" and os.path.exists(path)):
         return _from_path(path)
     inventory = take_inventory(environ, home)
     entry = lookup(name_or_path)
@@ -116,7 +116,7 @@ def find(name_or_path: str, environ: Mapping[str, str] | None = None, home: Path
     for model in inventory.models:
         if model.name.lower() in wanted or (entry is not None and is_entry(entry, model)):
             return _complete(model)
-    if path.is_file():
+    if os.path.isfile(path):
         return _from_path(path)
     raise _no_model_named(name_or_path, entry, inventory.models)
 
@@ -146,7 +146,7 @@ def default_model(environ: Mapping[str, str] | None = None, home: Path | None = 
 
 
 def _from_path(path: Path) -> Model:
-    if not path.exists():
+    if not os.path.exists(path):
         raise NoModelError(f"there is no file {path}", "khepri models lists the models on this machine")
     header = read_header(path)
     if not writes_text(header):

@@ -1,0 +1,251 @@
+"""Where a question is likely to be answered: lexical retrieval, so that a small model starts at the right place.
+
+Two stages. ripgrep counts the question's stems in every visible file, and BM25 with the words of the path ranks the
+files; then the best of them are looked into, and the definition that fits best gives the line. What the question names
+outright, a path or an identifier, wins. The same question on the same files has the same answer.
+"""
+
+import math
+import os
+import re
+import subprocess
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from khepri.errors import ToolError
+from khepri.repo.facts import Facts, FactsCache
+from khepri.repo.ignore import ripgrep, ripgrep_rules
+from khepri.repo.roles import Role, role_of
+from khepri.repo.root import Repository
+from khepri.repo.symbols import Symbol
+from khepri.repo.text import read_text
+from khepri.repo.words import question_stems, stems_of, subwords
+
+_MAX_QUESTION_CHARS: Final = 2_000
+_MAX_TERMS: Final = 24
+_CANDIDATES: Final = 40
+_SEARCH_TIMEOUT_S: Final = 10
+_K1: Final = 1.2
+_B: Final = 0.6
+_NAMED: Final = 40.0
+"""Score of being named outright; above whatever words can add up to."""
+_PATHLIKE = re.compile(r"[\w.-]+(?:/[\w.-]+)+/?|[\w-]+\.[A-Za-z]{1,5}\b")
+_IDENTIFIER = re.compile(r"`([\w.:]+)`|\b(\w+(?:\.\w+)+|\w*[a-z0-9]_\w+|_\w+|[a-z]+[A-Z]\w*|[A-Z]+[a-z]+[A-Z]\w*)\b")
+_ABOUT_TESTS = re.compile(r"\b(tests?|tested|testing|fixtures?|specs?)\b", re.IGNORECASE)
+_ABOUT_DOCS = re.compile(r"\b(docs?|documentation|documented|readme|changelog|examples?|tutorials?)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Somewhere to start reading."""
+
+    path: str
+    """POSIX path from the root."""
+    line: int
+    """First line of the definition that fits best, or of the first match, from 1."""
+    symbol: str
+    """Qualified name of that definition; empty if there is none."""
+    score: float
+    """How well it fits; comparable within one answer only."""
+
+
+@dataclass(frozen=True)
+class _Query:
+    weights: Mapping[str, float]
+    names: frozenset[str]
+    paths: tuple[str, ...]
+    wants_tests: bool
+    wants_docs: bool
+
+
+def likely_places(
+    repository: Repository, question: str, *, limit: int = 5, cache_dir: Path | None = None
+) -> tuple[Place, ...]:
+    """Return the places that a question may be about, one per file, best first.
+
+    Args:
+        repository: The repository.
+        question: A question in words, of which the first 2,000 characters count.
+        limit: Most places.
+        cache_dir: Folder of caches (``paths.map_cache_dir()``); None keeps nothing on disk.
+
+    Returns:
+        Empty if nothing in the repository has to do with the question.
+
+    Raises:
+        ToolError: The files cannot be listed or searched.
+    """
+    query = _read_question(question[:_MAX_QUESTION_CHARS])
+    sizes = _sizes(repository)
+    counts = _count(repository, query, sizes)
+    idf = {
+        term: weight * math.log(1 + len(sizes) / (1 + sum(1 for found in counts.values() if found[term])))
+        for term, weight in query.weights.items()
+    }
+    mean_size = max(1.0, sum(sizes.values()) / max(1, len(sizes)))
+    scores: dict[str, float] = {}
+    for path, size in sizes.items():
+        score = _path_score(path, query, idf)
+        if path in counts:
+            score += _bm25(counts[path], idf, size / mean_size)
+        if score > 0:
+            scores[path] = score * _role_factor(path, query)
+    best = sorted(scores, key=lambda path: (-scores[path], path))[:_CANDIDATES]
+    with FactsCache(repository, cache_dir) as cache:
+        facts = cache.facts(cache.contents(path for path in best if sizes[path] <= 500_000))
+    places = [_look_into(repository, path, scores[path], facts.get(path), query, idf) for path in best]
+    return tuple(sorted(places, key=lambda place: (-place.score, place.path))[:limit])
+
+
+def _read_question(question: str) -> _Query:
+    paths = tuple(dict.fromkeys(match.strip("./") for match in _PATHLIKE.findall(question)))
+    names = {quoted or bare for quoted, bare in _IDENTIFIER.findall(question)}
+    stems = question_stems(question)
+    kept = dict(sorted(stems.items(), key=lambda item: -item[1])[:_MAX_TERMS])
+    return _Query(
+        kept,
+        frozenset(name.replace("::", ".").strip(".:") for name in names),
+        paths,
+        bool(_ABOUT_TESTS.search(question)),
+        bool(_ABOUT_DOCS.search(question)),
+    )
+
+
+def _sizes(repository: Repository) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for path in repository.files():
+        try:
+            sizes[path] = os.lstat(repository.root / path).st_size
+        except OSError:
+            continue
+    return sizes
+
+
+def _count(repository: Repository, query: _Query, visible: Iterable[str]) -> dict[str, Counter[str]]:
+    """Count each term in each file, at most fifty lines of a file."""
+    counts: dict[str, Counter[str]] = {path: Counter() for path in visible}
+    if not query.weights or not counts:
+        return {}
+    pattern = "[A-Za-z0-9_]*(?:" + "|".join(re.escape(term) for term in sorted(query.weights)) + ")[A-Za-z0-9_]*"
+    command = [
+        ripgrep(),
+        *ripgrep_rules(),
+        "--only-matching",
+        "--ignore-case",
+        "--no-messages",
+        "--null",
+        "--with-filename",
+        "--no-line-number",
+        "--no-heading",
+        "--color=never",
+        "--max-count=50",
+        "--max-filesize=1M",
+        "--regexp",
+        pattern,
+        "./",
+    ]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=repository.root,
+            capture_output=True,
+            timeout=_SEARCH_TIMEOUT_S,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ToolError(f"the files cannot be searched: {error}", "search for a word instead") from error
+    for (name, match), times in Counter(
+        (name, match) for name, _, match in (line.partition(b"\0") for line in done.stdout.split(b"\n")) if match
+    ).items():
+        path = os.fsdecode(name).removeprefix("./").replace(os.sep, "/")
+        if path in counts:
+            for term in _terms(match.decode("utf-8", "replace"), query.weights):
+                counts[path][term] += times
+    return {path: found for path, found in counts.items() if found}
+
+
+def _terms(name: str, weights: Mapping[str, float]) -> list[str]:
+    return [term for term in stems_of(name) if term in weights]
+
+
+def _bm25(found: Counter[str], idf: Mapping[str, float], relative_size: float) -> float:
+    norm = _K1 * (1 - _B + _B * relative_size)
+    return sum(idf[term] * times * (_K1 + 1) / (times + norm) for term, times in found.items())
+
+
+def _path_score(path: str, query: _Query, idf: Mapping[str, float]) -> float:
+    score = sum(
+        _NAMED for named in query.paths if path == named or path.endswith("/" + named) or f"/{named}/" in f"/{path}"
+    )
+    parts = PurePosixPath(path)
+    for factor, words in ((1.6, parts.stem), (0.5, " ".join(parts.parts[:-1]))):
+        score += sum(factor * idf[term] for term in {term for word in subwords(words) for term in _terms(word, idf)})
+    return score
+
+
+def _role_factor(path: str, query: _Query) -> float:
+    role = role_of(path)
+    if role in (Role.ENTRY, Role.SOURCE):
+        return 1.0 if not (query.wants_tests or query.wants_docs) else 0.8
+    if (role is Role.TEST and query.wants_tests) or (role is Role.DOC and query.wants_docs):
+        return 1.2
+    return 0.35 if role is Role.FOREIGN else 0.5
+
+
+def _look_into(
+    repository: Repository, path: str, score: float, facts: Facts | None, query: _Query, idf: Mapping[str, float]
+) -> Place:
+    symbols = facts.symbols if facts else ()
+    lines = _hits(repository, path, idf)
+    if not symbols:
+        return Place(path, min(lines, default=1), "", score)
+    tallies = _tally(symbols, lines)
+    rated = [(_symbol_score(symbol, tally, query, idf), symbol) for symbol, tally in zip(symbols, tallies, strict=True)]
+    best_score, best = max(rated, key=lambda item: (item[0], -item[1].start_line))
+    if best_score <= 0:
+        return Place(path, min(lines, default=1), "", score)
+    return Place(path, best.start_line, best.qualified_name, score + best_score * _role_factor(path, query))
+
+
+def _hits(repository: Repository, path: str, idf: Mapping[str, float]) -> dict[int, Counter[str]]:
+    if not idf:
+        return {}
+    try:
+        text = read_text(repository.root / path, 500_000).text
+    except ToolError:
+        return {}
+    starts = [0, *(match.end() for match in re.finditer("\n", text))]
+    pattern = re.compile(r"[^\W_]*?(?:" + "|".join(re.escape(term) for term in idf) + r")[^\W_]*", re.IGNORECASE)
+    lines: dict[int, Counter[str]] = {}
+    for match in pattern.finditer(text):
+        for term in _terms(match.group(), idf):
+            lines.setdefault(bisect_right(starts, match.start()), Counter())[term] += 1
+    return lines
+
+
+def _tally(symbols: tuple[Symbol, ...], lines: Mapping[int, Counter[str]]) -> list[Counter[str]]:
+    tallies: list[Counter[str]] = [Counter() for _ in symbols]
+    order = sorted(lines)
+    for tally, symbol in zip(tallies, symbols, strict=True):
+        for line in order[bisect_right(order, symbol.start_line - 1) : bisect_right(order, symbol.end_line)]:
+            tally.update(lines[line])
+    return tallies
+
+
+def _symbol_score(symbol: Symbol, tally: Counter[str], query: _Query, idf: Mapping[str, float]) -> float:
+    name_terms = stems_of(symbol.name)
+    named = [term for term in name_terms if term in idf]
+    score = sum(idf[term] for term in named) * (0.6 + 0.8 * len(named) / max(1, len(name_terms)))
+    owner = symbol.qualified_name.rpartition(".")[0]
+    score += 0.4 * sum(idf[term] for term in stems_of(owner.rpartition(".")[2]) if term in idf) if owner else 0.0
+    length = 1 + symbol.end_line - symbol.start_line
+    norm = _K1 * (1 - _B + _B * length / 30)
+    score += sum(idf[term] * times / (times + norm) for term, times in tally.items())
+    if symbol.name in query.names or any(symbol.qualified_name.endswith(name) and "." in name for name in query.names):
+        score += _NAMED
+    return score * (0.6 if symbol.kind == "constant" else 1.0)
