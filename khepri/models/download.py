@@ -214,10 +214,10 @@ def _reason(error: requests.RequestException) -> str:
         return f"its certificate is not trusted by this system ({cause})"
     if isinstance(cause, NameResolutionError):
         return "its name cannot be resolved (offline?)"
-    if isinstance(cause, ConnectTimeoutError):
-        return f"no answer within {CONNECT_S:.0f} s"
     if isinstance(cause, NewConnectionError):
         return "it cannot be reached"
+    if isinstance(cause, ConnectTimeoutError):
+        return f"no answer within {CONNECT_S:.0f} s"
     if isinstance(error, requests.exceptions.InvalidURL | requests.exceptions.InvalidSchema):
         return "its address is not one of the web"
     if isinstance(error, requests.exceptions.HTTPError) and error.response is not None:

