@@ -23,7 +23,7 @@ from khepri.paths import models_dir
 if TYPE_CHECKING:
     from khepri.models.pull import Progress
 
-_PIPE_COLUMNS = 160
+_PIPE_COLUMNS = 240
 _PLAIN_STEP = 0.1
 
 
@@ -161,25 +161,37 @@ def _print_table(inventory: stores.Inventory, missing: list[CatalogueModel]) -> 
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("model", overflow="fold")
-    table.add_column("size", justify="right", no_wrap=True)
-    table.add_column("quantization", overflow="fold")
-    table.add_column("where", overflow="fold")
-    table.add_column("", overflow="fold")
-    for model in inventory.models:
-        cells = (model.name, readable_bytes(model.size_bytes), model.quantization, model.source)
-        table.add_row(*(Text(_printable(cell)) for cell in cells), Text("default" if model.is_default else ""))
-    for entry in missing:
-        table.add_row(
-            Text(entry.name, style="dim"),
-            Text(readable_bytes(entry.size_bytes), style="dim"),
-            Text(entry.quantization, style="dim"),
-            Text("not here", style="dim"),
-            Text(f"khepri models pull {entry.aliases[0]}", style="dim"),
+    rows = [
+        (model.name, readable_bytes(model.size_bytes), model.quantization, model.source.value, _mark(model), "")
+        for model in inventory.models
+    ]
+    rows += [
+        (
+            entry.name,
+            readable_bytes(entry.size_bytes),
+            entry.quantization,
+            "not here",
+            f"khepri models pull {entry.aliases[0]}",
+            "dim",
         )
+        for entry in missing
+    ]
     console = Console(width=None if sys.stdout.isatty() else _PIPE_COLUMNS)
-    console.print(table)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for title in ("model", "size", "quantization", "where", ""):
+        table.add_column(title, justify="right" if title == "size" else "left", no_wrap=True)
+    for *cells, style in rows:
+        table.add_row(*(Text(_printable(cell), style=style) for cell in cells))
+    if console.measure(table, options=console.options.update(max_width=_PIPE_COLUMNS)).maximum <= console.width:
+        console.print(table)
+        return
+    for name, *details, style in rows:
+        console.print(Text(_printable(name), style=style, overflow="fold"))
+        console.print(Text("  " + ", ".join(filter(None, details)), style=style, overflow="fold"))
+
+
+def _mark(model: stores.Model) -> str:
+    return "default" if model.is_default else ""
 
 
 @contextmanager

@@ -24,7 +24,10 @@ _COPY_BYTES = 1 << 20
 
 def readable_bytes(count: int) -> str:
     """Return a byte count for people, such as ``1.1 GB``."""
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
+    for size, unit in ((1e9, "GB"), (1e6, "MB")):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count / 1e3:.1f} kB"
 
 
 @contextmanager
