@@ -4,9 +4,10 @@
 nothing and reads no files itself. It runs on one thread; ``cancel`` may be called from any.
 """
 
+import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from khepri import assets
@@ -36,6 +37,7 @@ _PREFACE_TOKENS = 32
 _CALL_TOKENS = 160
 _LEAST_ANSWER_TOKENS = 64
 _LEAST_OBSERVATION_TOKENS = 48
+_REPEATED_CHARS = 300
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,6 @@ class LoopSettings:
     """Most tokens of one observation."""
     sampling: SamplingParams
     """How tokens are chosen."""
-    look_first: bool
-    """True makes the first reply a tool call, so that a small model does not answer from the map alone."""
 
 
 @dataclass
@@ -75,6 +75,7 @@ class AgentLoop:
         context: ToolContext,
         grammar: str,
         settings: LoopSettings,
+        question: str,
         emit: Callable[[Event], None],
     ) -> None:
         self._engine = engine
@@ -83,16 +84,18 @@ class AgentLoop:
         self._context = context
         self._grammar = grammar
         self._settings = settings
+        self._question = _shortened(question)
         self._emit = emit
         self._cancelled = threading.Event()
         self._job: Job | None = None
         self._guard = CallGuard()
         self._tool_names = [manifest.name for manifest in registry.manifests]
 
-    def run(self, model: str, started_s: float, load_ms: float) -> Finished:
+    def run(self, looks: Sequence[ToolCall], model: str, started_s: float, load_ms: float) -> Finished:
         """Take the conversation, whose last message is the question, to an answer.
 
         Args:
+            looks: Calls that are made before the model is asked, so that it never answers from the map alone.
             model: Name of the model, for the result.
             started_s: When the user asked, on ``time.perf_counter``'s scale.
             load_ms: What the load of the model took.
@@ -103,6 +106,8 @@ class AgentLoop:
             ModelError: The engine failed.
         """
         progress = _Progress()
+        if looks:
+            self._look(looks, progress)
         answer, stop_reason = self._converse(progress)
         usage, timing = summarize(progress.generations, progress.answer_started_s, started_s, load_ms)
         return Finished(answer, tuple(progress.steps), usage, timing, model, stop_reason, tuple(progress.notices))
@@ -120,32 +125,24 @@ class AgentLoop:
             reply = self._act(progress)
             text = reply.generation.text.strip()
             if reply.call is None:
-                if reply.forced and not reply.was_stopped:
-                    self._prompt.follow(assets.render_prompt("broken_call.md").strip())
-                    continue
                 if not text and not reply.was_stopped:
                     raise self._no_answer(progress)
-                return ("" if reply.forced else text), reply.stop_reason
+                return text, reply.stop_reason
             self._observe(reply.call, progress)
 
     def _act(self, progress: _Progress) -> "_Reply":
         """Let the model write one turn: a call, or an answer that is emitted as it comes."""
         may_call = len(progress.steps) < self._settings.steps and bool(self._tool_names) and self._has_room_for_call()
-        forced = may_call and self._settings.look_first and not progress.generations
-        if forced:
-            self._prompt.begin_reply(TRIGGER)
         budget = min(self._settings.max_tokens, self._room())
         if budget < 1:
             raise self._context_full(len(self._prompt) + _LEAST_ANSWER_TOKENS)
         window = _PREFACE_TOKENS if may_call else 0
-        grammar = ToolCallGrammar(TRIGGER, self._grammar, window, forced) if self._tool_names else None
-        request = Request(
-            self._prompt.ids, min(budget, _CALL_TOKENS) if forced else budget, self._settings.sampling, grammar
-        )
+        grammar = ToolCallGrammar(TRIGGER, self._grammar, window) if self._tool_names else None
+        request = Request(self._prompt.ids, budget, self._settings.sampling, grammar)
         self._job = job = self._engine.submit(request)
         if self._cancelled.is_set():
             job.cancel()
-        reply = _Reply(may_call=may_call, forced=forced)
+        reply = _Reply(may_call)
         self._follow(job, reply, progress)
         reply.generation = job.result()
         self._job = None
@@ -195,23 +192,34 @@ class AgentLoop:
             reply.stop_reason = "max_tokens"
         elif reason is StopReason.CONTEXT_FULL:
             reply.stop_reason = "context_full"
-        source = TRIGGER + reply.text if reply.forced else reply.text
         if not reply.was_stopped and reply.is_undecided(0):
-            reply.call = parse(source, self._tool_names)
+            reply.call = parse(reply.text, self._tool_names)
         if reply.call is not None and not reply.may_call:
             raise self._no_answer(progress)
-        if reply.call is None and not reply.forced:
+        if reply.call is None:
             fresh = reply.take_fresh()
             if fresh.strip():
                 progress.answer_started_s = progress.answer_started_s or time.perf_counter()
                 self._emit(AnswerDelta(fresh, len(reply.generation.tokens), 0.0))
 
+    def _look(self, calls: Sequence[ToolCall], progress: _Progress) -> None:
+        """Make several calls in the model's name, sharing the budget of one observation."""
+        budget = self._observation_budget() // len(calls)
+        for call in calls:
+            self._prompt.write_call(json.dumps({"name": call.name, "arguments": call.arguments}))
+        observations = [self._run_tool(call, budget, progress) for call in calls]
+        self._prompt.follow(self._observation_message(observations, progress))
+
     def _observe(self, call: ToolCall, progress: _Progress) -> None:
-        """Run a call and append what it shows to the prompt."""
+        """Make the model's call and append what it shows to the prompt."""
+        observation = self._run_tool(call, self._observation_budget(), progress)
+        self._prompt.follow(self._observation_message([observation], progress))
+
+    def _run_tool(self, call: ToolCall, budget_tokens: int, progress: _Progress) -> Observation:
         step = len(progress.steps) + 1
         self._emit(ToolStarted(step, call.name, call.arguments))
         started_s = time.perf_counter()
-        self._context.budget_tokens = self._observation_budget()
+        self._context.budget_tokens = budget_tokens
         if self._guard.admits(call):
             observation = self._registry.run(self._context, call.name, call.arguments)
         else:
@@ -229,13 +237,14 @@ class AgentLoop:
         )
         progress.steps.append(finished)
         self._emit(finished)
-        self._prompt.follow(self._observation_message(observation, progress))
+        return observation
 
-    def _observation_message(self, observation: Observation, progress: _Progress) -> str:
-        message = assets.render_prompt("observation.md", text=observation.text).strip()
-        if self._guard.refusals > 1 or len(progress.steps) >= self._settings.steps or not self._has_room_for_call():
-            message += "\n" + assets.render_prompt("answer_now.md").strip()
-        return message
+    def _observation_message(self, observations: Sequence[Observation], progress: _Progress) -> str:
+        parts = [assets.render_prompt("observation.md", text=each.text).strip() for each in observations]
+        is_last = self._guard.refusals > 1 or len(progress.steps) >= self._settings.steps
+        reminder = "answer_now.md" if is_last or not self._has_room_for_call() else "reminder.md"
+        parts.append(assets.render_prompt(reminder, question=self._question).rstrip())
+        return "\n".join(parts)
 
     def _room(self) -> int:
         """Return how many tokens the context still holds."""
@@ -273,7 +282,6 @@ class _Reply:
     """One turn of the model while it is being written."""
 
     may_call: bool
-    forced: bool
     text: str = ""
     emitted: int = 0
     is_looping: bool = False
@@ -286,7 +294,7 @@ class _Reply:
         """True while the text may still turn out to be a call and nothing of it has been shown."""
         if self.emitted:
             return False
-        return self.forced or may_be_call(self.text) or (self.may_call and tokens <= _PREFACE_TOKENS)
+        return may_be_call(self.text) or (self.may_call and tokens <= _PREFACE_TOKENS)
 
     def take_fresh(self) -> str:
         """Return the text that has not been emitted, and count it as emitted; leading blank space is dropped."""
@@ -297,6 +305,11 @@ class _Reply:
                 return ""
         self.emitted = len(self.text)
         return fresh
+
+
+def _shortened(question: str) -> str:
+    """Return the question as it is repeated after observations, where a long one would only cost."""
+    return question if len(question) <= _REPEATED_CHARS else f"{question[:_REPEATED_CHARS]}…"
 
 
 def _prefill_progress(snapshot: Snapshot) -> PrefillProgress:

@@ -44,11 +44,12 @@ def build_preamble(
 
 
 def _describe(manifest: Manifest) -> str:
-    """Return one line about a tool: its description, its parameters, one example."""
+    """Return one line about a tool: its parameters, its description, one example; ``?`` marks what may be left out."""
     example = json.dumps({"name": manifest.name, "arguments": dict(manifest.example)}, ensure_ascii=False)
-    properties = manifest.parameters.get("properties")
-    names = ", ".join(properties) if isinstance(properties, dict) else ""
-    return f"- {manifest.name}({names}): {manifest.description} Example: {example}"
+    properties, required = manifest.parameters.get("properties"), manifest.parameters.get("required")
+    needed = required if isinstance(required, list) else []
+    names = [key if key in needed else f"{key}?" for key in properties] if isinstance(properties, dict) else []
+    return f"- {manifest.name}({', '.join(names)}): {manifest.description}. {example}"
 
 
 def _instructions(

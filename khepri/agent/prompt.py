@@ -7,6 +7,7 @@ again. Only frames are read for control tokens; the text of files and users is n
 from collections.abc import Sequence
 
 from khepri.agent.chat_template import ChatFrames, chat_frames
+from khepri.agent.protocol import CALL_END, TRIGGER
 from khepri.engine.backend import Vocabulary
 
 
@@ -48,9 +49,11 @@ class Prompt:
         ends = self._vocabulary.end_ids
         self._ids.extend(tokens[:-1] if tokens and tokens[-1] in ends else tokens)
 
-    def begin_reply(self, text: str) -> None:
-        """Put the first words into the assistant's mouth; control tokens in ``text`` count."""
-        self._frame(text)
+    def write_call(self, call: str) -> None:
+        """Put a complete tool call, as JSON, into the assistant's turn."""
+        self._frame(f"{TRIGGER}\n")
+        self._content(call)
+        self._frame(f"\n{CALL_END}\n")
 
     def follow(self, user: str) -> None:
         """End the assistant's turn, append the next message and open the assistant's turn again."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from khepri.tools.base import JsonValue, Manifest
 
 TRIGGER = "<tool_call>"
-_CLOSE = "</tool_call>"
+CALL_END = "</tool_call>"
 _MAX_ENUMERATED_PATHS = 5000
 _MAX_STRING_LENGTH = 120
 _OPENERS = (TRIGGER, "<tools>", "```json", "```tool_call", "{")
@@ -41,7 +41,7 @@ def tool_grammar(manifests: Sequence[Manifest], files: Sequence[str], folders: S
         folders: Paths that a parameter of format ``path`` may name besides the files. With more paths than a grammar
             can hold, a path is any string, and the tool answers for wrong ones.
     """
-    rules = [f'start: "\\n{{\\"name\\": " call "}}\\n{_CLOSE}"']
+    rules = [f'start: "\\n{{\\"name\\": " call "}}\\n{CALL_END}"']
     calls = []
     for index, manifest in enumerate(manifests):
         calls.append(f'"\\"{manifest.name}\\", \\"arguments\\": " arguments_{index}')

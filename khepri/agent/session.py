@@ -7,7 +7,7 @@ own. The caller reads events. Nothing is rendered here and no configuration is r
 import queue
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from khepri import assets, paths
@@ -15,18 +15,19 @@ from khepri.agent.events import Event, Finished, ModelLoading, Notice
 from khepri.agent.loop import AgentLoop, LoopSettings
 from khepri.agent.preamble import build_preamble
 from khepri.agent.prompt import Prompt
-from khepri.agent.protocol import tool_grammar
+from khepri.agent.protocol import ToolCall, tool_grammar
 from khepri.config import Config
 from khepri.engine.launch import launch
 from khepri.engine.request import SamplingParams
 from khepri.errors import ContextFullError
 from khepri.models.stores import Model
-from khepri.repo.relevance import likely_places
+from khepri.repo.relevance import Place, likely_places
 from khepri.repo.root import Repository
 from khepri.tools.base import ToolContext
 from khepri.tools.registry import Registry
 
 _PLACES = 6
+_LOOKS = 3
 _LEAST_ANSWER_TOKENS = 64
 
 
@@ -154,7 +155,8 @@ class Session:
             prompt.follow(message)
         loop = self._loop(task, prompt, question)
         task.attach(loop)
-        return loop.run(self._model.name, asked_s, load_ms)
+        looks = [_look(place) for place in places[:_LOOKS]]
+        return loop.run(looks, self._model.name, asked_s, load_ms)
 
     def _loop(self, task: Task, prompt: Prompt, question: Question) -> AgentLoop:
         config = self._config
@@ -166,23 +168,22 @@ class Session:
             max_tokens=config.max_tokens,
             observation_tokens=config.observation_tokens,
             sampling=SamplingParams(config.temperature, config.top_k, config.top_p, config.min_p, config.seed),
-            look_first=not question.attachments and bool(files),
         )
         context = ToolContext(self._repository, prompt.count_tokens, config.observation_tokens)
-        return AgentLoop(self._engine, prompt, self._registry, context, grammar, settings, task.emit)
+        return AgentLoop(self._engine, prompt, self._registry, context, grammar, settings, question.text, task.emit)
 
-    def _places(self, question: Question) -> str:
-        """Return the rows of places that the question may be about; empty when it brings its own text."""
+    def _places(self, question: Question) -> tuple[Place, ...]:
+        """Return the places that the question may be about; none when it brings its own text."""
         if question.attachments or not self._registry.manifests:
-            return ""
-        found = likely_places(self._repository, question.text, limit=_PLACES, cache_dir=paths.map_cache_dir())
-        return "\n".join(f"- {place.path}:{place.line} {place.symbol}".rstrip() for place in found)
+            return ()
+        return likely_places(self._repository, question.text, limit=_PLACES, cache_dir=paths.map_cache_dir())
 
-    def _message(self, question: Question, places: str) -> str:
+    def _message(self, question: Question, places: Sequence[Place]) -> str:
         attachments = "".join(
             assets.render_prompt("attachment.md", name=each.name, text=each.text) for each in question.attachments
         )
-        listing = assets.render_prompt("places.md", places=places).rstrip() if places else ""
+        rows = "\n".join(f"{place.path}:{place.line} {place.symbol}".rstrip() for place in places)
+        listing = assets.render_prompt("places.md", places=rows) if places else ""
         text = assets.render_prompt("question.md", attachments=attachments, question=question.text, places=listing)
         return text.strip()
 
@@ -196,6 +197,10 @@ class Session:
                 needed_tokens=tokens + _LEAST_ANSWER_TOKENS,
                 context_tokens=room,
             )
+
+
+def _look(place: Place) -> ToolCall:
+    return ToolCall("read", {"path": place.path, "start": place.first_line, "end": place.last_line})
 
 
 def _permissions(config: Config) -> dict[str, str]:

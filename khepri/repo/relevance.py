@@ -9,7 +9,7 @@ import math
 import os
 import re
 import subprocess
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -28,6 +28,8 @@ from khepri.repo.words import question_stems, stems_of, subwords
 _MAX_QUESTION_CHARS: Final = 2_000
 _MAX_TERMS: Final = 24
 _CANDIDATES: Final = 40
+_MAX_READ_LINES: Final = 40
+_LEAD_LINES: Final = 4
 _SEARCH_TIMEOUT_S: Final = 10
 _K1: Final = 1.2
 _B: Final = 0.6
@@ -51,6 +53,10 @@ class Place:
     """Qualified name of that definition; empty if there is none."""
     score: float
     """How well it fits; comparable within one answer only."""
+    first_line: int = 1
+    """First line of what should be read of it."""
+    last_line: int = 1
+    """Last line of what should be read of it: the definition, or the part of a long one that fits best."""
 
 
 @dataclass(frozen=True)
@@ -201,23 +207,46 @@ def _look_into(
     repository: Repository, path: str, score: float, facts: Facts | None, query: _Query, idf: Mapping[str, float]
 ) -> Place:
     symbols = facts.symbols if facts else ()
-    lines = _hits(repository, path, idf)
-    if not symbols:
-        return Place(path, min(lines, default=1), "", score)
-    tallies = _tally(symbols, lines)
-    rated = [(_symbol_score(symbol, tally, query, idf), symbol) for symbol, tally in zip(symbols, tallies, strict=True)]
-    best_score, best = max(rated, key=lambda item: (item[0], -item[1].start_line))
-    if best_score <= 0:
-        return Place(path, min(lines, default=1), "", score)
-    return Place(path, best.start_line, best.qualified_name, score + best_score * _role_factor(path, query))
+    text = _text(repository, path) if idf else ""
+    lines = _hits(text, idf)
+    rated = [
+        (_symbol_score(symbol, tally, query, idf), symbol)
+        for symbol, tally in zip(symbols, _tally(symbols, lines), strict=True)
+    ]
+    best_score, best = max(rated, key=lambda item: (item[0], -item[1].start_line), default=(0.0, None))
+    if best is None or best_score <= 0:
+        first, last = _span(lines, idf, 1, max(1, text.count("\n")))
+        return Place(path, min(lines, default=1), "", score, first, last)
+    first, last = _span(lines, idf, best.start_line, best.end_line)
+    total = score + best_score * _role_factor(path, query)
+    return Place(path, best.start_line, best.qualified_name, total, first, last)
 
 
-def _hits(repository: Repository, path: str, idf: Mapping[str, float]) -> dict[int, Counter[str]]:
-    if not idf:
-        return {}
+def _text(repository: Repository, path: str) -> str:
     try:
-        text = read_text(repository.root / path, 500_000).text
+        return read_text(repository.root / path, 500_000).text
     except ToolError:
+        return ""
+
+
+def _span(lines: Mapping[int, Counter[str]], idf: Mapping[str, float], start: int, end: int) -> tuple[int, int]:
+    """Return ``start`` and ``end``, or of many lines the stretch that covers the most of the question's words."""
+    if end - start < _MAX_READ_LINES:
+        return start, end
+    inside = sorted(number for number in lines if start <= number <= end)
+    if not inside:
+        return start, start + _MAX_READ_LINES - 1
+
+    def weight(first: int) -> float:
+        window = inside[bisect_left(inside, first) : bisect_right(inside, first + _MAX_READ_LINES // 2)]
+        return sum(idf[term] for term in {term for number in window for term in lines[number]})
+
+    first = max(start, max(inside, key=lambda number: (weight(number), -number)) - _LEAD_LINES)
+    return first, min(end, first + _MAX_READ_LINES - 1)
+
+
+def _hits(text: str, idf: Mapping[str, float]) -> dict[int, Counter[str]]:
+    if not text:
         return {}
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
     pattern = re.compile(r"[^\W_]*?(?:" + "|".join(re.escape(term) for term in idf) + r")[^\W_]*", re.IGNORECASE)

@@ -20,10 +20,10 @@ _MOST_NAMES: Final = 8
 
 
 def run(context: ToolContext, arguments: Arguments) -> Observation:
-    """Show numbered lines of a file.
+    """Show numbered lines of a file; a symbol that is not in it shows the beginning and the names that are.
 
     Raises:
-        ToolError: The path is refused, the file is binary, or the symbol or range is not in it.
+        ToolError: The path is refused, the file is binary, the symbol is ambiguous or the range is not in it.
     """
     real = context.repository.resolve(str(arguments["path"]))
     path = context.repository.relative(real)
@@ -34,11 +34,14 @@ def run(context: ToolContext, arguments: Arguments) -> Observation:
     if not lines:
         return _said(context, path, f"{path} is empty", "empty file")
     symbol = arguments.get("symbol")
+    remark = ""
     if isinstance(symbol, str) and symbol.strip():
-        start, end = _definition(path, content.text, symbol.strip())
+        found = _definition(path, content.text, symbol.strip().removesuffix("()"))
+        remark = found if isinstance(found, str) else ""
+        start, end = (1, len(lines)) if isinstance(found, str) else found
     else:
         start, end = _range(path, arguments, len(lines))
-    return _show(context, path, lines, start, end, is_cut=content.is_cut)
+    return _show(context, path, lines, (start, end), remark, is_cut=content.is_cut)
 
 
 def _range(path: str, arguments: Arguments, count: int) -> tuple[int, int]:
@@ -52,19 +55,18 @@ def _range(path: str, arguments: Arguments, count: int) -> tuple[int, int]:
     return first, min(last, count)
 
 
-def _definition(path: str, text: str, name: str) -> tuple[int, int]:
-    """Return the lines of the one definition of that name; a qualified name or its last part."""
+def _definition(path: str, text: str, name: str) -> tuple[int, int] | str:
+    """Return the lines of the one definition of that name, or a remark where there is none; the last part will do."""
     symbols = outline(path, text)
-    wanted = name.removesuffix("()")
-    found = [s for s in symbols if s.qualified_name == wanted] or [s for s in symbols if s.name == wanted]
+    found = [s for s in symbols if s.qualified_name == name] or [s for s in symbols if s.name == name]
     if not found:
-        found = [s for s in symbols if s.qualified_name.endswith(f".{wanted}") or s.name.lower() == wanted.lower()]
-    if len(found) == 1 or (found and len({s.qualified_name for s in found}) == 1):
+        found = [s for s in symbols if s.qualified_name.endswith(f".{name}") or s.name.lower() == name.lower()]
+    if found and len({s.qualified_name for s in found}) == 1:
         return found[0].start_line, found[0].end_line
     if found:
         listing = ", ".join(f"{s.qualified_name} (line {s.start_line})" for s in found[:_MOST_NAMES])
-        raise ToolError(f"{wanted} is defined more than once in {path}", f"name one of: {listing}")
-    raise ToolError(f"{path} does not define {printable(wanted)[:80]}", _suggestion(symbols, wanted))
+        raise ToolError(f"{name} is defined more than once in {path}", f"name one of: {listing}")
+    return f"{path} does not define {printable(name)[:80]}; {_suggestion(symbols, name)}. Its beginning:"
 
 
 def _suggestion(symbols: Sequence[Symbol], name: str) -> str:
@@ -74,7 +76,10 @@ def _suggestion(symbols: Sequence[Symbol], name: str) -> str:
     return f"it defines {', '.join(shown)}" if shown else "read it by lines, or use search"
 
 
-def _show(context: ToolContext, path: str, lines: Sequence[str], start: int, end: int, *, is_cut: bool) -> Observation:
+def _show(
+    context: ToolContext, path: str, lines: Sequence[str], span: tuple[int, int], remark: str, *, is_cut: bool
+) -> Observation:
+    start, end = span
     digest = hashlib.sha256("\n".join(lines[start - 1 : end]).encode("utf-8", "replace")).hexdigest()[:16]
     key = f"read {path} {start}-{end} {digest}"
     if key in context.seen:
@@ -89,7 +94,7 @@ def _show(context: ToolContext, path: str, lines: Sequence[str], start: int, end
     def note(kept: int) -> str:
         return f"[cut after line {start + kept - 1}; read on with start={start + kept}, or name a symbol]"
 
-    header = f"{path}, lines {start}-{end}{whole}:"
+    header = f"{remark}\n{path}, lines {start}-{end}{whole}:".lstrip()
     fitted = fit(rows, context.count_tokens, context.budget_tokens, note, header=header)
     last = start + fitted.kept - 1
     return Observation(
