@@ -108,7 +108,8 @@ def _cause(result: ChildResult) -> str:
 
 
 def _run_child(model: Path, extra_buffers: bool) -> ChildResult:
-    command = [sys.executable, "-m", "khepri.engine.probe", str(model), str(int(extra_buffers))]
+    # -P keeps the working folder, which may be a stranger's repository, off the import path.
+    command = [sys.executable, "-P", "-m", "khepri.engine.probe", str(model), str(int(extra_buffers))]
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S
