@@ -116,7 +116,8 @@ def find(name_or_path: str, environ: Mapping[str, str] | None = None, home: Path
     for model in inventory.models:
         if model.name.lower() in wanted or (entry is not None and is_entry(entry, model)):
             return _complete(model)
-    if os.path.isfile(path):
+    # A bare word is a name and never a file here: a repository may set a model's name, and must not bring the model.
+    if os.sep in name_or_path and os.path.isfile(path):
         return _from_path(path)
     raise _no_model_named(name_or_path, entry, inventory.models)
 

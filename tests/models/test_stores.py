@@ -287,3 +287,13 @@ def test_a_damaged_default_is_to_be_fetched_again(home: Path) -> None:
     with pytest.raises(ModelFileError) as caught:
         stores.default_model({}, home)
     assert caught.value.hint == "fetch it again with: khepri models pull"
+
+
+def test_a_bare_word_never_names_a_file_of_the_working_folder(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = home / "repository"
+    folder.mkdir()
+    write_gguf(folder / "evil.gguf").rename(folder / "evil")
+    monkeypatch.chdir(folder)
+    with pytest.raises(NoModelError):
+        stores.find("evil")
+    assert stores.find("./evil").path == Path("evil")
