@@ -65,7 +65,7 @@ class Batch:
 
 
 class Vocabulary(Protocol):
-    """The tokens of a loaded model. Pure reads; safe from any thread."""
+    """The tokens of a loaded model. Pure reads; safe from any thread, and refused once the backend is closed."""
 
     @property
     def size(self) -> int:
@@ -101,7 +101,11 @@ class Vocabulary(Protocol):
         """
 
     def piece(self, token: int, *, special: bool = False) -> bytes:
-        """Return the bytes of one token; control tokens give no bytes unless ``special`` is true."""
+        """Return the bytes of one token; control tokens give no bytes unless ``special`` is true.
+
+        Raises:
+            KhepriError: There is no such token, or the backend is closed.
+        """
 
 
 class Backend(Protocol):
@@ -127,7 +131,8 @@ class Backend(Protocol):
         Raises:
             CancelledError: ``interrupt`` was called; the tokens of the batch may be partly in the cache.
             ContextFullError: The cache has no room; nothing of the batch was evaluated.
-            DecodeError: The pass failed; the tokens of the batch may be partly in the cache.
+            DecodeError: The batch does not continue its sequence, or names a token or a sequence that does not exist:
+                nothing was evaluated. Or the pass failed: the tokens of the batch may be partly in the cache.
         """
 
     def interrupt(self) -> None:
@@ -137,7 +142,11 @@ class Backend(Protocol):
         """Allow passes again after ``interrupt``. Any thread."""
 
     def sequence_length(self, sequence: int) -> int:
-        """Return the number of tokens of ``sequence`` in the cache."""
+        """Return the position after the last token of ``sequence`` in the cache: its number of tokens, if it is whole.
+
+        Raises:
+            DecodeError: There is no such sequence; so does every method that takes one.
+        """
 
     def sequence_remove(self, sequence: int, start: int, end: int = -1) -> bool:
         """Remove positions ``[start, end)`` of a sequence (``end`` -1: to its end).

@@ -6,8 +6,11 @@ sequences; it knows neither sampling nor what is worth caching.
 """
 
 import ctypes
+import os
+import threading
 from collections import deque
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import llama_cpp as native
@@ -25,30 +28,35 @@ from khepri.errors import (
 
 _NO_KV_SLOT = 1
 _ABORTED = 2
-_ERROR_LEVELS = (3, 4)  # GGML_LOG_LEVEL_WARN is 3 since ggml renumbered its levels; errors are 4.
-_MEMORY_WORDS = ("allocate", "out of memory", "failed to mmap", "cannot allocate")
+_ERROR_LEVEL = 4  # As ggml numbers its levels now; the comment in llama_cpp/_logger.py shows older numbers.
+_MEMORY_WORDS = ("allocate", "bad_alloc", "insufficient memory", "out of memory")
 
 
 class _NativeLog:
-    """Keeps the library's last warnings and errors instead of letting them onto the screen.
+    """Keeps the library's errors instead of letting them onto the screen.
 
-    llama.cpp has one log callback for the whole process, and llama-cpp-python installs one that prints to stderr.
+    llama.cpp has one log callback for the whole process, and llama-cpp-python installs one that prints to stderr. The
+    library may call it from any of its threads.
     """
 
     def __init__(self) -> None:
-        self.lines: deque[str] = deque(maxlen=20)
+        self._lines: deque[str] = deque(maxlen=20)
         self._callback = native.llama_log_callback(self._append)
         native.llama_log_set(self._callback, ctypes.c_void_p(0))
 
     def _append(self, level: int, text: bytes, _user_data: object) -> None:
-        if level in _ERROR_LEVELS and text.strip():
-            self.lines.append(text.decode("utf-8", "replace").strip())
+        if level == _ERROR_LEVEL and text.strip():
+            self._lines.append(text.decode("utf-8", "replace").strip())
 
-    def last(self) -> str:
-        return self.lines[-1] if self.lines else "the library gave no reason"
+    def clear(self) -> None:
+        self._lines.clear()
+
+    def reason(self) -> str:
+        """Return the first error since ``clear``: the ones after it only say that something failed."""
+        return next(iter(self._lines.copy()), "the library gave no reason")
 
     def tells_of_memory(self) -> bool:
-        return any(word in line.lower() for line in self.lines for word in _MEMORY_WORDS)
+        return any(word in line.lower() for line in self._lines.copy() for word in _MEMORY_WORDS)
 
 
 _LOG = _NativeLog()
@@ -75,10 +83,15 @@ class _AbortFlag:
 
 
 class LlamaVocabulary:
-    """The tokens of a loaded llama.cpp model; valid until the backend is closed."""
+    """The tokens of a loaded llama.cpp model. Any thread.
+
+    The library frees them with the model, so a lock keeps the readers and ``close`` apart: whoever reads too late gets
+    an error instead of freed memory.
+    """
 
     def __init__(self, model: Any) -> None:  # noqa: ANN401 - an opaque native pointer
-        self._vocab = native.llama_model_get_vocab(model)
+        self._lock = threading.Lock()
+        self._vocab: Any = native.llama_model_get_vocab(model)
         self.size: int = native.llama_vocab_n_tokens(self._vocab)
         template = native.llama_model_chat_template(model, None)
         self.chat_template: str | None = template.decode("utf-8", "replace") if template else None
@@ -86,26 +99,47 @@ class LlamaVocabulary:
         self.bos_id = _token_or_none(native.llama_vocab_bos(self._vocab))
         self.eos_id = _token_or_none(native.llama_vocab_eos(self._vocab))
         self.end_ids = frozenset(i for i in range(self.size) if native.llama_vocab_is_eog(self._vocab, i))
-        self._piece_buffer = ctypes.create_string_buffer(512)
 
     def tokenize(self, text: str, *, special: bool = False) -> list[int]:
-        """Return the canonical token ids of ``text``; see ``Vocabulary.tokenize``."""
+        """Return the canonical token ids of ``text``; see ``Vocabulary.tokenize``.
+
+        Raises:
+            KhepriError: The backend is closed.
+        """
         data = text.encode("utf-8", "surrogatepass")
         capacity = len(data) + 8
         tokens = (native.llama_token * capacity)()
-        count = native.llama_tokenize(self._vocab, data, len(data), tokens, capacity, False, special)
+        with self._lock:
+            count = native.llama_tokenize(self._open(), data, len(data), tokens, capacity, False, special)
         if count < 0:
             raise KhepriError(f"the tokenizer needs {-count} tokens for {len(data)} bytes")
         return list(tokens[:count])
 
     def piece(self, token: int, *, special: bool = False) -> bytes:
-        """Return the bytes of one token; see ``Vocabulary.piece``."""
-        buffer = ctypes.create_string_buffer(512)
-        count = native.llama_token_to_piece(self._vocab, token, buffer, len(buffer), 0, special)
-        if count < 0:
-            buffer = ctypes.create_string_buffer(-count)
-            count = native.llama_token_to_piece(self._vocab, token, buffer, len(buffer), 0, special)
+        """Return the bytes of one token; see ``Vocabulary.piece``.
+
+        Raises:
+            KhepriError: The backend is closed, or has no such token.
+        """
+        if not 0 <= token < self.size:
+            raise KhepriError(f"there is no token {token} among the model's {self.size}")
+        buffer = ctypes.create_string_buffer(64)
+        with self._lock:
+            count = native.llama_token_to_piece(self._open(), token, buffer, len(buffer), 0, special)
+            if count < 0:
+                buffer = ctypes.create_string_buffer(-count)
+                count = native.llama_token_to_piece(self._open(), token, buffer, len(buffer), 0, special)
         return buffer.raw[:count]
+
+    def close(self) -> None:
+        """Refuse every further read; waits for the running one."""
+        with self._lock:
+            self._vocab = None
+
+    def _open(self) -> Any:  # noqa: ANN401 - an opaque native pointer
+        if self._vocab is None:
+            raise KhepriError("the engine is closed")
+        return self._vocab
 
 
 class LlamaCppBackend:
@@ -117,21 +151,25 @@ class LlamaCppBackend:
     """
 
     def __init__(self, options: LoadOptions) -> None:
-        self._model: Any = None
-        self._context: Any = None
-        self._batch: Any = None
+        self._owned = ExitStack()
+        self._is_open = True
+        self._sequences = options.sequences
         self._abort = _AbortFlag()
-        _LOG.lines.clear()
+        _LOG.clear()
         native.llama_backend_init()
-        self._load_model(options)
         try:
-            self._make_context(options)
-        except KhepriError:
+            self._load(options)
+        except BaseException:
             self.close()
             raise
+
+    def _load(self, options: LoadOptions) -> None:
+        self._load_model(options)
+        self.vocabulary = LlamaVocabulary(self._model)
+        self._owned.callback(self.vocabulary.close)
+        self._make_context(options)
         self._memory = native.llama_get_memory(self._context)
         self._allocate_batch(options.batch_tokens)
-        self.vocabulary = LlamaVocabulary(self._model)
         self.capabilities = Capabilities(
             library=f"llama-cpp-python {native.__version__}",
             features=library_features(),
@@ -142,16 +180,15 @@ class LlamaCppBackend:
                 native.llama_model_is_recurrent(self._model) or native.llama_model_is_hybrid(self._model)
             ),
         )
-        self._occupied: dict[int, int] = {}
 
     def _load_model(self, options: LoadOptions) -> None:
         parameters = native.llama_model_default_params()
         parameters.n_gpu_layers = 0
         parameters.use_extra_bufts = options.extra_buffers
-        path = str(options.model_path)
-        self._model = native.llama_model_load_from_file(path.encode(), parameters)
+        self._model = native.llama_model_load_from_file(os.fsencode(options.model_path), parameters)
         if not self._model:
-            raise self._load_error(f"cannot load the model {path}: {_LOG.last()}")
+            raise self._load_error(f"cannot load the model {options.model_path}: {_LOG.reason()}")
+        self._owned.callback(native.llama_model_free, self._model)
 
     def _make_context(self, options: LoadOptions) -> None:
         parameters = native.llama_context_default_params()
@@ -162,14 +199,16 @@ class LlamaCppBackend:
         parameters.n_threads = options.threads
         parameters.n_threads_batch = options.threads
         parameters.kv_unified = True
+        parameters.swa_full = True  # A cache that keeps only the sliding window cannot take back a removed tail.
         parameters.no_perf = True
         parameters.abort_callback = self._abort.callback
         parameters.abort_callback_data = self._abort.data
         self._context = native.llama_init_from_model(self._model, parameters)
         if not self._context:
             raise self._load_error(
-                f"cannot make a context of {options.context_tokens} tokens for {options.model_path}: {_LOG.last()}"
+                f"cannot make a context of {options.context_tokens} tokens for {options.model_path}: {_LOG.reason()}"
             )
+        self._owned.callback(native.llama_free, self._context)
 
     def _load_error(self, message: str) -> KhepriError:
         if _LOG.tells_of_memory():
@@ -178,6 +217,7 @@ class LlamaCppBackend:
 
     def _allocate_batch(self, capacity: int) -> None:
         self._batch = native.llama_batch_init(capacity, 0, 1)
+        self._owned.callback(native.llama_batch_free, self._batch)
         self._batch_tokens = np.ctypeslib.as_array(self._batch.token, (capacity,))
         self._batch_positions = np.ctypeslib.as_array(self._batch.pos, (capacity,))
         self._batch_logits = np.ctypeslib.as_array(self._batch.logits, (capacity,))
@@ -188,10 +228,10 @@ class LlamaCppBackend:
 
     def decode(self, batch: Batch) -> Logits:
         """Evaluate one batch; see ``Backend.decode``."""
+        self._refuse_misfit(batch)
+        if self._abort.is_set():
+            raise CancelledError("the pass was interrupted")
         count = len(batch.tokens)
-        if not 0 < count <= self._capacity:
-            raise DecodeError(f"a batch of {count} tokens does not fit into {self._capacity}")
-        self._check_room(batch)
         self._batch.n_tokens = count
         self._batch_tokens[:count] = batch.tokens
         self._batch_positions[:count] = np.arange(batch.position, batch.position + count)
@@ -202,20 +242,30 @@ class LlamaCppBackend:
             for index in range(self._capacity):
                 self._batch_sequences[index][0] = batch.sequence
             self._batch_sequence = batch.sequence
+        _LOG.clear()
         self._check(native.llama_decode(self._context, self._batch), batch)
         rows = count - first_row
         pointer = native.llama_get_logits(self._context)
         return np.ctypeslib.as_array(pointer, (rows, self.capabilities.n_vocab))
 
-    def _check_room(self, batch: Batch) -> None:
-        end = batch.position + len(batch.tokens)
-        if end > self.capabilities.context_tokens:
-            raise self._context_full(end)
+    def _refuse_misfit(self, batch: Batch) -> None:
+        """Refuse what the library would misread, or answer by ending the process."""
+        count, held = len(batch.tokens), self.sequence_length(batch.sequence)
+        if not 0 < count <= self._capacity:
+            raise DecodeError(f"a batch of {count} tokens does not fit into {self._capacity}")
+        if not -count <= batch.logits_from < count:
+            raise DecodeError(f"logits are asked from token {batch.logits_from} of {count}")
+        if not 0 <= min(batch.tokens) <= max(batch.tokens) < self.vocabulary.size:
+            raise DecodeError(f"a token is not one of the {self.vocabulary.size} of the vocabulary")
+        if batch.position != held:
+            raise DecodeError(f"a batch starts at position {batch.position}, but its sequence ends at {held}")
+        if held + count > self.capabilities.context_tokens:
+            raise self._context_full(held + count)
 
     def _context_full(self, needed: int) -> ContextFullError:
         room = self.capabilities.context_tokens
         return ContextFullError(
-            f"{needed} tokens do not fit into a context of {room}",
+            f"{needed} tokens do not fit into what is free of a context of {room}",
             "ask a shorter question or raise context_tokens",
             needed_tokens=needed,
             context_tokens=room,
@@ -228,7 +278,7 @@ class LlamaCppBackend:
             raise CancelledError("the pass was interrupted")
         if status == _NO_KV_SLOT:
             raise self._context_full(batch.position + len(batch.tokens))
-        raise DecodeError(f"llama.cpp failed in a pass (status {status}): {_LOG.last()}", "run `khepri doctor`")
+        raise DecodeError(f"llama.cpp failed in a pass (status {status}): {_LOG.reason()}", "run `khepri doctor`")
 
     def interrupt(self) -> None:
         """Abort the running pass at its next graph node; see ``Backend.interrupt``."""
@@ -239,19 +289,24 @@ class LlamaCppBackend:
         self._abort.set(False)
 
     def sequence_length(self, sequence: int) -> int:
-        """Return the number of tokens of a sequence; see ``Backend.sequence_length``."""
+        """Return where a sequence ends; see ``Backend.sequence_length``."""
+        self._refuse_stranger(sequence)
         return int(native.llama_memory_seq_pos_max(self._memory, sequence)) + 1
 
     def sequence_remove(self, sequence: int, start: int, end: int = -1) -> bool:
         """Remove a range of a sequence; see ``Backend.sequence_remove``."""
+        self._refuse_stranger(sequence)
         return bool(native.llama_memory_seq_rm(self._memory, sequence, start, end))
 
     def sequence_copy(self, source: int, target: int, start: int, end: int) -> None:
         """Share a range of a sequence; see ``Backend.sequence_copy``."""
+        self._refuse_stranger(source)
+        self._refuse_stranger(target)
         native.llama_memory_seq_cp(self._memory, source, target, start, end)
 
     def sequence_state(self, sequence: int) -> bytes:
         """Return the state of a sequence; see ``Backend.sequence_state``."""
+        self._refuse_stranger(sequence)
         size = native.llama_state_seq_get_size(self._context, sequence)
         buffer = (ctypes.c_uint8 * size)()
         written = native.llama_state_seq_get_data(self._context, buffer, size, sequence)
@@ -259,20 +314,25 @@ class LlamaCppBackend:
 
     def restore_sequence(self, sequence: int, state: bytes) -> bool:
         """Fill an empty sequence; see ``Backend.restore_sequence``."""
+        self._refuse_stranger(sequence)
         buffer = (ctypes.c_uint8 * len(state)).from_buffer_copy(state)
-        return bool(native.llama_state_seq_set_data(self._context, buffer, len(state), sequence))
+        _LOG.clear()
+        if native.llama_state_seq_set_data(self._context, buffer, len(state), sequence) == len(state) > 0:
+            return True
+        self.sequence_remove(sequence, 0)
+        return False
+
+    def _refuse_stranger(self, sequence: int) -> None:
+        """Refuse a sequence that was not asked for: the library ends the process over some of them."""
+        if not self._is_open:
+            raise DecodeError("the model is closed")
+        if not 0 <= sequence < self._sequences:
+            raise DecodeError(f"there is no sequence {sequence} among {self._sequences}")
 
     def close(self) -> None:
         """Free the batch, the context and the model, in that order."""
-        if self._batch is not None:
-            native.llama_batch_free(self._batch)
-            self._batch = None
-        if self._context:
-            native.llama_free(self._context)
-            self._context = None
-        if self._model:
-            native.llama_model_free(self._model)
-            self._model = None
+        self._is_open = False
+        self._owned.close()
 
 
 def _token_or_none(token: int) -> int | None:
