@@ -21,9 +21,13 @@ class _TokenizerSource:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
-        self.eos_token_id = vocabulary.eos_id if vocabulary.eos_id is not None else min(vocabulary.end_ids)
+        end_ids = vocabulary.end_ids if vocabulary.eos_id is None else vocabulary.end_ids | {vocabulary.eos_id}
+        if not end_ids:
+            raise KhepriError("the model has no end-of-generation token, so that its tool calls cannot be constrained")
+        self.eos_token_id = min(end_ids) if vocabulary.eos_id is None else vocabulary.eos_id
         self.bos_token_id = vocabulary.bos_id
-        self.tokens = [vocabulary.piece(token) for token in range(vocabulary.size)]
+        # A file may declare an end token as ordinary text; as text, it could end the generation inside a string.
+        self.tokens = [b"" if token in end_ids else vocabulary.piece(token) for token in range(vocabulary.size)]
         self.special_token_ids = [token for token, piece in enumerate(self.tokens) if not piece]
 
     def __call__(self, text: bytes | str) -> list[int]:
@@ -31,7 +35,11 @@ class _TokenizerSource:
 
 
 class GrammarCompiler:
-    """Makes constraints for one vocabulary. Building it costs up to a second; it is safe to build in any thread."""
+    """Makes constraints for one vocabulary. Building it costs up to a second; it is safe to build in any thread.
+
+    Raises:
+        KhepriError: The vocabulary has no end-of-generation token, or its engine is closed.
+    """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
@@ -102,7 +110,7 @@ class Constraint:
         text = self._tail + self._vocabulary.piece(token)
         if self._trigger in text:
             self._wake(text.partition(self._trigger)[2])
-        self._tail = text[-(len(self._trigger) - 1) :]
+        self._tail = text[max(0, len(text) - len(self._trigger) + 1) :]
 
     def _wake(self, already_said: bytes) -> None:
         """Start the grammar after the trigger; bytes of the same token beyond the trigger count as its beginning."""

@@ -19,6 +19,7 @@ from khepri.engine.sampling import Sampler
 from khepri.errors import CancelledError, ContextFullError, KhepriError
 
 Clock = Callable[[], float]
+ConstraintMaker = Callable[[], Constraint | None]
 
 
 @dataclass
@@ -37,7 +38,7 @@ def generate(
     backend: Backend,
     cache: NaivePrefixCache,
     request: Request,
-    constraint: Constraint | None,
+    make_constraint: ConstraintMaker,
     buffer: TokenBuffer,
     batch_tokens: int,
     clock: Clock,
@@ -51,7 +52,8 @@ def generate(
         backend: The loaded model; this thread owns it.
         cache: The prefix cache on that backend.
         request: The prompt and how to continue it.
-        constraint: A fresh constraint, or None for free text.
+        make_constraint: Returns a fresh constraint, or None for free text. Called after the prefill, so that what it
+            waits for can be made meanwhile.
         buffer: Where text and progress are published.
         batch_tokens: Most tokens of one prefill pass.
         clock: Seconds from any fixed point, monotonic.
@@ -59,12 +61,13 @@ def generate(
     Raises:
         ContextFullError: The prompt leaves no room for an answer.
         DecodeError: The backend failed.
+        KhepriError: The prompt is empty, or the constraint cannot be made.
     """
     _check_room(backend, request)
     run = _Run(started_s=clock())
     try:
         logits = _prefill(backend, cache, request, run, buffer, batch_tokens, clock)
-        stop_reason = _decode(backend, cache, request, constraint, run, buffer, logits, clock)
+        stop_reason = _decode(backend, cache, request, make_constraint(), run, buffer, logits, clock)
     except CancelledError:
         stop_reason = StopReason.CANCELLED
     finally:

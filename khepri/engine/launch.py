@@ -6,7 +6,7 @@ from khepri.engine.backend import Backend, LoadOptions
 from khepri.engine.hardware import describe_cpu, total_memory_bytes
 from khepri.engine.probe import probe
 from khepri.engine.worker import EngineWorker
-from khepri.errors import OutOfMemoryError
+from khepri.errors import ModelLoadError, OutOfMemoryError
 
 
 def launch(
@@ -21,6 +21,8 @@ def launch(
         batch_tokens: Most tokens of one prefill pass.
         extra_buffers: ``auto`` asks the probe; ``on`` and ``off`` decide without it.
         probe_cache: Where the probe keeps its verdicts.
+
+    What goes wrong with the load (``ModelLoadError``, ``OutOfMemoryError``) reaches everybody who waits for the engine.
     """
 
     def load() -> Backend:
@@ -36,7 +38,10 @@ def launch(
 
 
 def _check_memory(model: Path) -> None:
-    size, total = model.stat().st_size, total_memory_bytes()
+    try:
+        size, total = model.stat().st_size, total_memory_bytes()
+    except OSError as error:
+        raise ModelLoadError(f"cannot read the model {model}: {error.strerror}", "run `khepri models`") from error
     if size > total:
         raise OutOfMemoryError(
             f"{model} has {size / 1e9:.1f} GB and this machine has {total / 1e9:.1f} GB of memory",

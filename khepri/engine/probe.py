@@ -14,19 +14,20 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
 from khepri.engine.backend import Batch, LoadOptions
 from khepri.engine.hardware import describe_cpu
-from khepri.errors import KhepriError, ModelLoadError, OutOfMemoryError
+from khepri.errors import CancelledError, KhepriError, ModelLoadError, OutOfMemoryError
 
 _CONTEXT_TOKENS = 256
 _PROBE_TOKENS = 48
 _TIMEOUT_S = 300
 _REFUSED = 3
 _NO_MEMORY = 4
+_CRASHES = frozenset({signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV})
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class Verdict:
     """One sentence for ``khepri doctor``."""
     was_cached: bool = False
     """True if the verdict came from an earlier probe."""
+    is_lasting: bool = True
+    """False if the same probe may end otherwise tomorrow, as when memory or time ran short; it is not kept then."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,8 @@ def probe(model: Path, cache_file: Path, run_child: ChildRunner | None = None) -
         run_child: Runs one probe; the default starts this module in a child process.
 
     Raises:
-        ModelLoadError: The library refuses the file, or dies under every setting.
+        CancelledError: The child was interrupted from the keyboard, as everything in a terminal's foreground is.
+        ModelLoadError: The library is missing, refuses the file, or dies under every setting.
         OutOfMemoryError: The model does not fit into memory.
     """
     key = _key(model)
@@ -72,7 +76,8 @@ def probe(model: Path, cache_file: Path, run_child: ChildRunner | None = None) -
     if key in known:
         return Verdict(known[key].extra_buffers, known[key].reason, was_cached=True)
     verdict = _first_survivor(model, run_child or _run_child)
-    _write_verdicts(cache_file, {**known, key: verdict})
+    if verdict.is_lasting:
+        _write_verdicts(cache_file, {**known, key: verdict})
     return verdict
 
 
@@ -83,8 +88,14 @@ def _first_survivor(model: Path, run_child: ChildRunner) -> Verdict:
     _raise_if_refused(model, fast)
     safe = run_child(model, False)
     if safe.returncode == 0:
-        return Verdict(False, f"with repacked weights the library died ({_cause(fast)}); without them it works")
+        reason = f"with repacked weights the library died ({_cause(fast)}); without them it works"
+        return Verdict(False, reason, is_lasting=-fast.returncode in _CRASHES)
     _raise_if_refused(model, safe)
+    if safe.returncode == -signal.SIGKILL:
+        raise OutOfMemoryError(
+            f"the system killed the process that tried {model}, most likely because memory ran out",
+            "close other programs, or choose a smaller model",
+        )
     raise ModelLoadError(
         f"the inference library dies on this CPU with every setting ({_cause(fast)}; {_cause(safe)})",
         "rebuild llama-cpp-python for this machine, as the README's section on crashes shows",
@@ -92,6 +103,8 @@ def _first_survivor(model: Path, run_child: ChildRunner) -> Verdict:
 
 
 def _raise_if_refused(model: Path, result: ChildResult) -> None:
+    if result.returncode == -signal.SIGINT:
+        raise CancelledError("the first try of the model was interrupted")
     if result.returncode == _REFUSED:
         raise ModelLoadError(result.message or f"the library refuses {model}", "fetch the file again")
     if result.returncode == _NO_MEMORY:
@@ -127,7 +140,10 @@ def _key(model: Path) -> str:
 
 def _library_build() -> str:
     """Identify the installed library by version and the size and time of its native files, without importing it."""
-    distribution = metadata.distribution("llama-cpp-python")
+    try:
+        distribution = metadata.distribution("llama-cpp-python")
+    except metadata.PackageNotFoundError:
+        raise ModelLoadError("llama-cpp-python is not installed", "install khepri again") from None
     natives = [Path(str(distribution.locate_file(f))) for f in distribution.files or () if "libggml" in f.name]
     return ";".join([distribution.version, *sorted(_file_identity(path) for path in natives if path.exists())])
 
@@ -141,7 +157,7 @@ def _read_verdicts(cache_file: Path) -> dict[str, Verdict]:
     try:
         entries = json.loads(cache_file.read_text(encoding="utf-8"))
         return {key: Verdict(bool(e["extra_buffers"]), str(e["reason"])) for key, e in entries.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
 
 
@@ -149,21 +165,29 @@ def _write_verdicts(cache_file: Path, verdicts: dict[str, Verdict]) -> None:
     """Write atomically; a cache that cannot be written is only a cache."""
     try:
         cache_file.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=cache_file.parent, prefix=".probe")
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump({key: asdict(verdict) for key, verdict in verdicts.items()}, file, indent=1)
-        os.replace(name, cache_file)
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", dir=cache_file.parent, prefix=".probe", delete=False
+        ) as file:
+            json.dump({key: _entry(verdict) for key, verdict in verdicts.items()}, file, indent=1)
     except OSError:
         return
+    try:
+        os.replace(file.name, cache_file)
+    except OSError:
+        os.unlink(file.name)
+
+
+def _entry(verdict: Verdict) -> dict[str, bool | str]:
+    return {"extra_buffers": verdict.extra_buffers, "reason": verdict.reason}
 
 
 def _child(model: Path, extra_buffers: bool) -> int:
     """Load the model and evaluate one batch wide enough to reach the library's matrix kernels."""
     import resource
 
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     from khepri.engine.backends.llama_cpp import LlamaCppBackend
 
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     options = LoadOptions(
         model, _CONTEXT_TOKENS, describe_cpu().physical_cores, _PROBE_TOKENS, extra_buffers=extra_buffers
     )

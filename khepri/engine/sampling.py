@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from khepri.engine.request import SamplingParams
-from khepri.errors import UsageError
+from khepri.errors import DecodeError
 
 _FIRST_NUCLEUS = 256
 
@@ -38,23 +38,30 @@ def transform(logits: NDArray[np.float32], params: SamplingParams, allowed: NDAr
         allowed: bool ``[n_vocab]``; None allows every token.
 
     Raises:
-        UsageError: The mask allows no token.
+        DecodeError: The logits are not numbers, or the mask allows no token.
     """
-    row = logits if allowed is None else np.where(allowed, logits, -np.inf)
+    row = logits if allowed is None else np.where(allowed, logits, np.float32(-np.inf))
+    best = int(row.argmax())
+    if not np.isfinite(row[best]):
+        raise _no_token(row, allowed)
     if params.temperature == 0.0:
-        best = int(row.argmax())
-        if not np.isfinite(row[best]):
-            raise UsageError("the constraint allows no token here")
         return Distribution(np.array([best]), np.array([1.0]))
     ids = _top_k(row, params.top_k)
-    scaled = row[ids].astype(np.float64) / params.temperature
-    if not np.isfinite(scaled).any():
-        raise UsageError("the constraint allows no token here")
-    weights = np.exp(scaled - scaled.max())
+    # The largest is subtracted first, so that a tiny temperature cannot make an infinity of it.
+    with np.errstate(over="ignore", under="ignore"):
+        weights = np.exp((row[ids].astype(np.float64) - float(row[best])) / params.temperature)
+    ids, weights = ids[weights > 0.0], weights[weights > 0.0]
     ids, probabilities = _descending_nucleus(ids, weights / weights.sum(), params.top_p)
     kept = probabilities >= params.min_p * probabilities[0]
     ids, probabilities = ids[kept], probabilities[kept]
     return Distribution(ids, probabilities / probabilities.sum())
+
+
+def _no_token(row: NDArray[np.float32], allowed: NDArray[np.bool_] | None) -> DecodeError:
+    if allowed is not None and not allowed.any():
+        return DecodeError("the constraint allows no token here")
+    reason = "not a number" if np.isnan(row).any() else "infinite"
+    return DecodeError(f"the model's logits are {reason}", "run `khepri doctor`")
 
 
 def _top_k(row: NDArray[np.float32], k: int) -> NDArray[np.int64]:
@@ -79,7 +86,8 @@ def _descending_nucleus(
         order = candidates[np.lexsort((ids[candidates], -probabilities[candidates]))]
         mass = np.cumsum(probabilities[order])
         if head == size or mass[-1] >= top_p:
-            count = min(int(np.searchsorted(mass, top_p)) + 1, order.size)
+            # A sum may round up to 1 before its last terms, so that a nucleus of 1 is not searched for.
+            count = int(np.searchsorted(mass, top_p)) + 1 if top_p < 1.0 else size
             return ids[order[:count]], probabilities[order[:count]]
         head = min(head * 2, size)
 
@@ -95,7 +103,7 @@ class Sampler:
         """Return a token id drawn from the transformed logits ``[n_vocab]``.
 
         Raises:
-            UsageError: The mask allows no token.
+            DecodeError: The logits are not numbers, or the mask allows no token.
         """
         distribution = transform(logits, self.params, allowed)
         if distribution.ids.size == 1:

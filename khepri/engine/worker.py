@@ -8,17 +8,19 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 from khepri.engine.backend import Backend, Vocabulary
-from khepri.engine.buffer import TokenBuffer
+from khepri.engine.buffer import JobState, TokenBuffer
 from khepri.engine.constrain import Constraint, GrammarCompiler
 from khepri.engine.generate import generate
 from khepri.engine.naive_prefix import NaivePrefixCache
-from khepri.engine.request import Generation, Request
-from khepri.errors import KhepriError, UsageError
+from khepri.engine.request import Generation, Request, StopReason
+from khepri.errors import CancelledError, KhepriError, UsageError
 
 _QUEUE_JOBS = 8
+_CANCEL_GRAIN_S = 0.05
 
 
 class Job:
@@ -61,7 +63,8 @@ class Job:
         return self._generation
 
     def finish(self, generation: Generation | None, error: BaseException | None = None) -> None:
-        """Set the outcome. The worker's thread only."""
+        """Set the outcome. For whoever has the job: the worker's thread, or who takes it out of the queue."""
+        self.buffer.publish(state=JobState.DONE)
         self._generation = generation
         self._error = error
         self._done.set()
@@ -97,11 +100,11 @@ class EngineWorker:
         """When the load ended, on the clock's scale; 0 before."""
         self._load_error: BaseException | None = None
         self._backend: Backend | None = None
-        self._compiler: GrammarCompiler | None = None
-        self._compiler_lock = threading.Lock()
+        self._compiler: Future[GrammarCompiler] = Future()
         self._running: Job | None = None
-        self._running_lock = threading.Lock()
         self._closing = False
+        # Guards _running, _closing and the way into the queue; reentrant because a signal handler may cancel a job.
+        self._lock = threading.RLock()
         self._thread = threading.Thread(target=self._run, name="khepri-engine", daemon=True)
         self._thread.start()
 
@@ -151,33 +154,39 @@ class EngineWorker:
             ModelError: Loading failed.
             KhepriError: The engine is closed.
         """
-        if self._closing:
-            raise KhepriError("the engine is closed")
-        if self._ready.is_set() and self._load_error is not None:
-            raise self._load_error
         job = Job(request, self._cancel)
-        try:
-            self._jobs.put_nowait(job)
-        except queue.Full:
-            raise UsageError(f"{_QUEUE_JOBS} requests are waiting already", "wait for one to end") from None
+        with self._lock:
+            if self._closing:
+                raise KhepriError("the engine is closed")
+            if self._load_error is not None:
+                raise self._load_error
+            try:
+                self._jobs.put_nowait(job)
+            except queue.Full:
+                raise UsageError(f"{_QUEUE_JOBS} requests are waiting already", "wait for one to end") from None
         return job
 
     def close(self) -> None:
-        """Cancel the running job, drop the waiting ones, free the model and end the thread."""
-        self._closing = True
-        with self._running_lock:
-            running = self._running
-        if running is not None:
-            running.cancel()
-        self._drain()
-        self._jobs.put(None)
+        """Cancel the running job, drop the waiting ones, free the model and end the thread.
+
+        A load that is under way is waited for. Calling it again, from any thread, waits for the same end.
+        """
+        with self._lock:
+            if not self._closing:
+                self._closing = True
+                if self._running is not None:
+                    self._cancel(self._running)
+                self._drain()
+                self._jobs.put_nowait(None)  # there is room: nobody submits any more
         self._thread.join()
 
     def _cancel(self, job: Job) -> None:
-        with self._running_lock:
+        with self._lock:
             job.cancel_requested.set()
-            if self._running is job and self._backend is not None:
-                self._backend.interrupt()
+            if self._running is job:
+                self.backend.interrupt()
+            elif not job.is_done:
+                job.finish(_cancelled_before_start(job.request))
 
     def _drain(self) -> None:
         while True:
@@ -185,8 +194,8 @@ class EngineWorker:
                 job = self._jobs.get_nowait()
             except queue.Empty:
                 return
-            if job is not None:
-                job.finish(None, KhepriError("the engine was closed before this request was done"))
+            if job is not None and not job.is_done:
+                job.finish(None, _closed_too_early())
 
     def _run(self) -> None:
         try:
@@ -198,45 +207,77 @@ class EngineWorker:
             return
         engine = _Engine(self._backend, NaivePrefixCache(self._backend), self._batch_tokens)
         self.loaded_s = self._clock()
-        threading.Thread(target=self._grammar_compiler, name="khepri-grammar", daemon=True).start()
         self._ready.set()
+        threading.Thread(target=self._compile, name="khepri-grammar", daemon=True).start()
         try:
             while (job := self._jobs.get()) is not None:
                 self._serve(engine, job)
         finally:
-            with self._compiler_lock:
-                engine.backend.close()
+            engine.backend.close()
 
     def _fail_until_closed(self, error: BaseException) -> None:
         while (job := self._jobs.get()) is not None:
-            job.finish(None, error)
+            with self._lock:
+                if not job.is_done:
+                    job.finish(None, error)
 
-    def _grammar_compiler(self) -> GrammarCompiler:
-        """Return the compiler, built once; started early so that it is ready by the end of the first prefill."""
-        with self._compiler_lock:
-            if self._compiler is None:
-                self._compiler = GrammarCompiler(self.vocabulary)
-            return self._compiler
+    def _compile(self) -> None:
+        """Build the grammar compiler aside, so that it is ready by the end of the first prefill."""
+        try:
+            self._compiler.set_result(GrammarCompiler(self.vocabulary))
+        except BaseException as error:  # whoever asks for the compiler gets the error
+            self._compiler.set_exception(error)
 
     def _serve(self, engine: _Engine, job: Job) -> None:
-        with self._running_lock:
+        with self._lock:
+            if job.is_done:
+                return
+            if self._closing:
+                job.finish(None, _closed_too_early())
+                return
             self._running = job
-            engine.backend.resume()
-            if job.cancel_requested.is_set():
-                engine.backend.interrupt()
         try:
-            job.finish(self._generate(engine, job))
-        except BaseException as error:  # one failed job must leave the engine usable for the next
-            job.finish(None, error)
-        finally:
-            with self._running_lock:
-                self._running = None
-                engine.backend.resume()
+            outcome: Generation | None = self._generate(engine, job)
+            error = None
+        except BaseException as raised:  # one failed job must leave the engine usable for the next
+            outcome, error = None, raised
+        with self._lock:
+            self._running = None
+            engine.backend.resume()
+            job.finish(outcome, error)
 
     def _generate(self, engine: _Engine, job: Job) -> Generation:
-        constraint: Constraint | None = None
-        if job.request.grammar is not None:
-            constraint = self._grammar_compiler().start(job.request.grammar)
+        grammar = job.request.grammar
+
+        def make_constraint() -> Constraint | None:
+            return None if grammar is None else self._await_compiler(job).start(grammar)
+
         return generate(
-            engine.backend, engine.cache, job.request, constraint, job.buffer, engine.batch_tokens, self._clock
+            engine.backend, engine.cache, job.request, make_constraint, job.buffer, engine.batch_tokens, self._clock
         )
+
+    def _await_compiler(self, job: Job) -> GrammarCompiler:
+        while not job.cancel_requested.is_set():
+            try:
+                return self._compiler.result(_CANCEL_GRAIN_S)
+            except TimeoutError:
+                continue
+        raise CancelledError("the job was cancelled before its grammar was ready")
+
+
+def _closed_too_early() -> KhepriError:
+    return KhepriError("the engine was closed before this request was done")
+
+
+def _cancelled_before_start(request: Request) -> Generation:
+    return Generation(
+        tokens=(),
+        text="",
+        stop_reason=StopReason.CANCELLED,
+        prompt_tokens=len(request.prompt),
+        cached_tokens=0,
+        prefill_ms=0.0,
+        ttft_ms=0.0,
+        decode_ms=0.0,
+        token_ms=(),
+    )
