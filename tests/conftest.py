@@ -5,6 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.tiny_model import write_tiny_model
+
+pytest.register_assert_rewrite("tests.engine.conformance")
+
 Git = Callable[..., str]
 
 
@@ -29,3 +33,9 @@ def git(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatc
         return done.stdout.decode()
 
     return run
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random llama model of half a megabyte, under a name that every layer must carry through."""
+    return write_tiny_model(tmp_path_factory.mktemp("models") / "a 'tiny' model é 🐞.gguf")

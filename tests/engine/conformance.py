@@ -43,6 +43,12 @@ def feed(backend: Backend, tokens: list[int], width: int, sequence: int = 0) -> 
     return np.concatenate(rows)
 
 
+def decode_for_ever(backend: Backend, batch: Batch) -> None:
+    while True:
+        backend.decode(batch)
+        backend.sequence_remove(batch.sequence, batch.position)
+
+
 class BackendConformance:
     """The suite. The fixtures ``make_backend`` and ``exactness`` come from the subclass."""
 
@@ -266,9 +272,7 @@ class BackendConformance:
             timer = threading.Timer(round_number * 0.0002, backend.interrupt)
             timer.start()
             with pytest.raises(CancelledError):
-                for _ in range(10_000):
-                    backend.decode(Batch(tuple(tokens[16:]), 16))
-                    backend.sequence_remove(0, 16)
+                decode_for_ever(backend, Batch(tuple(tokens[16:]), 16))
             timer.join()
             backend.resume()
             backend.sequence_remove(0, 16)

@@ -181,7 +181,7 @@ class ScriptedBackend:
         self._refuse_stranger(sequence)
         if hashlib.sha256(state[32:]).digest() != state[:32]:
             return False
-        cells = [_Cell(*entry, {sequence}) for entry in pickle.loads(state[32:])]
+        cells = [_Cell(token, position, digest, {sequence}) for token, position, digest in pickle.loads(state[32:])]
         if len(self._cells) + len(cells) > self.context_tokens:
             return False
         self._cells += cells

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import gguf
 import numpy as np
+from numpy.typing import NDArray
 
 CONTEXT_TOKENS = 2048
 CONTROL_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
@@ -77,9 +78,9 @@ def _vocabulary() -> tuple[list[str], list[gguf.TokenType], list[str]]:
     return [*tokens, *CONTROL_TOKENS, *USER_TOKENS], types, merges
 
 
-def _weights(n_vocab: int, random: np.random.Generator) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.float32]]]:
-    def matrix(rows: int, columns: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-        return (random.standard_normal((rows, columns)) / np.sqrt(columns)).astype(np.float32)
+def _weights(n_vocab: int, random: np.random.Generator) -> dict[str, NDArray[np.float32]]:
+    def matrix(rows: int, columns: int) -> NDArray[np.float32]:
+        return random.standard_normal((rows, columns), dtype=np.float32) / np.float32(columns**0.5)
 
     norm = np.ones(_WIDTH, dtype=np.float32)
     weights = {"token_embd.weight": matrix(n_vocab, _WIDTH) * 8, "output_norm.weight": norm}

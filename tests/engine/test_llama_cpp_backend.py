@@ -1,0 +1,120 @@
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from khepri.engine.backend import Backend, Batch, LoadOptions
+from khepri.engine.backends.llama_cpp import LlamaCppBackend
+from khepri.errors import KhepriError, ModelLoadError
+from tests.engine.conformance import BATCH_TOKENS, CONTEXT_TOKENS, SEQUENCES, BackendConformance, Exactness
+
+
+@pytest.fixture
+def options(tiny_model: Path) -> LoadOptions:
+    return LoadOptions(tiny_model, CONTEXT_TOKENS, 2, BATCH_TOKENS, SEQUENCES)
+
+
+@pytest.fixture
+def backend(options: LoadOptions) -> Iterator[LlamaCppBackend]:
+    backend = LlamaCppBackend(options)
+    yield backend
+    backend.close()
+
+
+class TestLlamaCppBackend(BackendConformance):
+    @pytest.fixture
+    def make_backend(self, options: LoadOptions) -> Callable[[], Backend]:
+        return lambda: LlamaCppBackend(options)
+
+    @pytest.fixture
+    def exactness(self) -> Exactness:
+        # The tiny model's logits have a standard deviation of 3; kernels of different width differ by 0.002.
+        return Exactness(0.02)
+
+
+def test_it_reports_its_library_and_what_was_compiled_in(backend: LlamaCppBackend) -> None:
+    assert backend.capabilities.library.startswith("llama-cpp-python ")
+    assert backend.capabilities.trained_context_tokens == 2048
+    assert backend.capabilities.can_remove_tail
+    assert all(feature.strip() == feature and feature for feature in backend.capabilities.features)
+
+
+def test_the_vocabulary_is_the_one_of_the_file(backend: LlamaCppBackend) -> None:
+    vocabulary = backend.vocabulary
+    assert vocabulary.chat_template is not None
+    assert "<|im_start|>" in vocabulary.chat_template
+    assert not vocabulary.begins_with_bos
+    assert vocabulary.eos_id in vocabulary.end_ids
+    assert [vocabulary.piece(token) for token in vocabulary.tokenize("<tool_call>")] == [b"<tool_call>"]
+
+
+def test_lone_surrogates_are_taken_as_bytes(backend: LlamaCppBackend) -> None:
+    assert backend.vocabulary.tokenize("\ud800")
+    assert backend.vocabulary.tokenize("caf\udce9")
+
+
+def test_a_vocabulary_says_so_when_its_model_is_closed(options: LoadOptions) -> None:
+    backend = LlamaCppBackend(options)
+    vocabulary = backend.vocabulary
+    backend.close()
+    with pytest.raises(KhepriError):
+        vocabulary.tokenize("text")
+    with pytest.raises(KhepriError):
+        vocabulary.piece(1)
+
+
+def test_two_models_live_beside_each_other(options: LoadOptions) -> None:
+    first, second = LlamaCppBackend(options), LlamaCppBackend(options)
+    expected = first.decode(Batch((1, 2, 3), 0)).copy()
+    assert np.array_equal(second.decode(Batch((1, 2, 3), 0)), expected)
+    first.close()
+    assert second.decode(Batch((4,), 3)).shape == (1, second.vocabulary.size)
+    second.close()
+
+
+def test_interrupting_one_model_does_not_stop_the_other(options: LoadOptions) -> None:
+    first, second = LlamaCppBackend(options), LlamaCppBackend(options)
+    first.interrupt()
+    assert second.decode(Batch((1,), 0)).shape == (1, second.vocabulary.size)
+    first.close()
+    second.close()
+
+
+@pytest.mark.parametrize("name", ["modèle 🙂.gguf", "with space 'and' \"quotes\".gguf"])
+def test_a_model_loads_from_a_path_of_any_characters(tiny_model: Path, tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(tiny_model.read_bytes())
+    LlamaCppBackend(LoadOptions(path, CONTEXT_TOKENS, 1)).close()
+
+
+def test_a_text_file_is_refused_with_the_librarys_reason(tmp_path: Path) -> None:
+    path = tmp_path / "notes.gguf"
+    path.write_text("these are notes, and no model")
+    with pytest.raises(ModelLoadError, match=r"notes\.gguf.*magic"):
+        LlamaCppBackend(LoadOptions(path, CONTEXT_TOKENS, 1))
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.001, 0.3, 0.9, 0.999])
+def test_a_truncated_file_is_refused(tiny_model: Path, tmp_path: Path, kept: float) -> None:
+    path = tmp_path / "cut.gguf"
+    data = tiny_model.read_bytes()
+    path.write_bytes(data[: int(len(data) * kept)])
+    with pytest.raises(ModelLoadError, match=r"cut\.gguf") as refused:
+        LlamaCppBackend(LoadOptions(path, CONTEXT_TOKENS, 1))
+    assert not refused.value.message.endswith("failed to load model")
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelLoadError, match="No such file"):
+        LlamaCppBackend(LoadOptions(tmp_path / "none.gguf", CONTEXT_TOKENS, 1))
+
+
+def test_the_library_says_nothing_on_the_terminal(
+    options: LoadOptions, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    LlamaCppBackend(options).close()
+    with pytest.raises(ModelLoadError):
+        LlamaCppBackend(LoadOptions(tmp_path / "none.gguf", CONTEXT_TOKENS, 1))
+    captured = capfd.readouterr()
+    assert (captured.out, captured.err) == ("", "")
