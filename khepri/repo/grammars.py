@@ -1,10 +1,10 @@
 """Which language a file is in, and which nodes of its grammar define something.
 
 One row per language: its suffixes and a tree-sitter query. A query captures a definition as the kind of symbol it
-makes (``@class``, ``@function``, …) and its name as ``@name``. ``@scope`` (its functions are methods, as in
-a Rust ``impl`` block) and ``@package`` (a C++ namespace) qualify names but are no symbols themselves. ``@owner`` is the
-type that a definition outside its body belongs to, such as a Go receiver. What is made of the captures is not known
-here.
+makes (``@class``, ``@function``, …) and its name as ``@name``. Besides the kinds there are ``@upper`` (a constant if
+its name is in capitals), ``@scope`` (no symbol itself, but it qualifies names and its functions are methods, as in a
+Rust ``impl`` block), ``@package`` (the same for plain functions, as in a C++ namespace) and ``@owner`` (the type that a
+definition outside its body belongs to, such as a Go receiver). What is made of the captures is not known here.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Grammar:
 _PYTHON = """
 (class_definition name: (identifier) @name) @class
 (function_definition name: (identifier) @name) @function
-((module (assignment left: (identifier) @name) @constant) (#match? @name "^[A-Z][A-Z0-9_]+$"))
+(module (assignment left: (identifier) @name) @upper)
 (module (type_alias_statement left: (type (identifier) @name)) @type)
 """
 
@@ -46,10 +46,10 @@ _JAVASCRIPT = """
 (variable_declarator name: (identifier) @name
   value: [(arrow_function) (function_expression) (generator_function)]) @function
 (assignment_expression left: (member_expression) @name right: [(arrow_function) (function_expression)]) @function
-((program [
-  (lexical_declaration (variable_declarator name: (identifier) @name) @constant)
-  (export_statement (lexical_declaration (variable_declarator name: (identifier) @name) @constant))
-]) (#match? @name "^[A-Z][A-Z0-9_]+$"))
+(program [
+  (lexical_declaration (variable_declarator name: (identifier) @name) @upper)
+  (export_statement (lexical_declaration (variable_declarator name: (identifier) @name) @upper))
+])
 """
 
 _JAVASCRIPT_ONLY = "(field_definition property: (_) @name value: (arrow_function)) @method\n"
@@ -252,7 +252,10 @@ def grammar_of(path: str, text: str = "") -> Grammar | None:
         path: POSIX path of the file; only its name is looked at.
         text: The file's text, or its beginning; without it a file without suffix has no grammar.
     """
-    suffix = PurePosixPath(path).suffix.lower()
+    # Called for every file of a repository, where a path object would cost more than the question.
+    name = path[path.rfind("/") + 1 :]
+    dot = name.rfind(".")
+    suffix = name[dot:].lower() if dot > 0 else ""
     if suffix or not text.startswith("#!"):
         return _by_suffix().get(suffix)
     words = text[2:_MAX_SHEBANG_CHARS].split("\n", 1)[0].split()

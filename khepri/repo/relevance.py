@@ -8,21 +8,18 @@ outright, a path or an identifier, wins. The same question on the same files has
 import math
 import os
 import re
-import subprocess
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final
 
-from khepri.errors import ToolError
 from khepri.repo.facts import Facts, FactsCache
-from khepri.repo.ignore import ripgrep, ripgrep_rules
+from khepri.repo.occurrences import count_terms, lines_with_terms, terms_in
 from khepri.repo.roles import Role, role_of
 from khepri.repo.root import Repository
 from khepri.repo.symbols import Symbol
-from khepri.repo.text import read_text
 from khepri.repo.words import question_stems, stems_of, subwords
 
 _MAX_QUESTION_CHARS: Final = 2_000
@@ -30,9 +27,9 @@ _MAX_TERMS: Final = 24
 _CANDIDATES: Final = 40
 _MAX_READ_LINES: Final = 40
 _LEAD_LINES: Final = 4
-_SEARCH_TIMEOUT_S: Final = 10
 _K1: Final = 1.2
 _B: Final = 0.6
+_OTHERS_WEIGHT: Final = 0.3
 _NAMED: Final = 40.0
 """Score of being named outright; above whatever words can add up to."""
 _PATHLIKE = re.compile(r"[\w.-]+(?:/[\w.-]+)+/?|[\w-]+\.[A-Za-z]{1,5}\b")
@@ -87,7 +84,7 @@ def likely_places(
     """
     query = _read_question(question[:_MAX_QUESTION_CHARS])
     sizes = _sizes(repository)
-    counts = _count(repository, query, sizes)
+    counts = count_terms(repository, tuple(sizes), query.weights)
     idf = {
         term: weight * math.log(1 + len(sizes) / (1 + sum(1 for found in counts.values() if found[term])))
         for term, weight in query.weights.items()
@@ -103,7 +100,8 @@ def likely_places(
     best = sorted(scores, key=lambda path: (-scores[path], path))[:_CANDIDATES]
     with FactsCache(repository, cache_dir) as cache:
         facts = cache.facts(cache.contents(path for path in best if sizes[path] <= 500_000))
-    places = [_look_into(repository, path, scores[path], facts.get(path), query, idf) for path in best]
+    lines = lines_with_terms(repository, best, query.weights)
+    places = [_look_into(path, scores[path], facts.get(path), lines.get(path, {}), query, idf) for path in best]
     return tuple(sorted(places, key=lambda place: (-place.score, place.path))[:limit])
 
 
@@ -131,54 +129,6 @@ def _sizes(repository: Repository) -> dict[str, int]:
     return sizes
 
 
-def _count(repository: Repository, query: _Query, visible: Iterable[str]) -> dict[str, Counter[str]]:
-    """Count each term in each file, at most fifty lines of a file."""
-    counts: dict[str, Counter[str]] = {path: Counter() for path in visible}
-    if not query.weights or not counts:
-        return {}
-    pattern = "[A-Za-z0-9_]*(?:" + "|".join(re.escape(term) for term in sorted(query.weights)) + ")[A-Za-z0-9_]*"
-    command = [
-        ripgrep(),
-        *ripgrep_rules(),
-        "--only-matching",
-        "--ignore-case",
-        "--no-messages",
-        "--null",
-        "--with-filename",
-        "--no-line-number",
-        "--no-heading",
-        "--color=never",
-        "--max-count=50",
-        "--max-filesize=1M",
-        "--regexp",
-        pattern,
-        "./",
-    ]
-    try:
-        done = subprocess.run(
-            command,
-            cwd=repository.root,
-            capture_output=True,
-            timeout=_SEARCH_TIMEOUT_S,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ToolError(f"the files cannot be searched: {error}", "search for a word instead") from error
-    for (name, match), times in Counter(
-        (name, match) for name, _, match in (line.partition(b"\0") for line in done.stdout.split(b"\n")) if match
-    ).items():
-        path = os.fsdecode(name).removeprefix("./").replace(os.sep, "/")
-        if path in counts:
-            for term in _terms(match.decode("utf-8", "replace"), query.weights):
-                counts[path][term] += times
-    return {path: found for path, found in counts.items() if found}
-
-
-def _terms(name: str, weights: Mapping[str, float]) -> list[str]:
-    return [term for term in stems_of(name) if term in weights]
-
-
 def _bm25(found: Counter[str], idf: Mapping[str, float], relative_size: float) -> float:
     norm = _K1 * (1 - _B + _B * relative_size)
     return sum(idf[term] * times * (_K1 + 1) / (times + norm) for term, times in found.items())
@@ -188,9 +138,9 @@ def _path_score(path: str, query: _Query, idf: Mapping[str, float]) -> float:
     score = sum(
         _NAMED for named in query.paths if path == named or path.endswith("/" + named) or f"/{named}/" in f"/{path}"
     )
-    parts = PurePosixPath(path)
-    for factor, words in ((1.6, parts.stem), (0.5, " ".join(parts.parts[:-1]))):
-        score += sum(factor * idf[term] for term in {term for word in subwords(words) for term in _terms(word, idf)})
+    folders, _, name = path.rpartition("/")
+    for factor, words in ((1.6, name.rpartition(".")[0] or name), (0.5, folders)):
+        score += sum(factor * idf[term] for term in {term for word in subwords(words) for term in terms_in(word, idf)})
     return score
 
 
@@ -204,29 +154,28 @@ def _role_factor(path: str, query: _Query) -> float:
 
 
 def _look_into(
-    repository: Repository, path: str, score: float, facts: Facts | None, query: _Query, idf: Mapping[str, float]
+    path: str,
+    score: float,
+    facts: Facts | None,
+    lines: Mapping[int, Counter[str]],
+    query: _Query,
+    idf: Mapping[str, float],
 ) -> Place:
     symbols = facts.symbols if facts else ()
-    text = _text(repository, path) if idf else ""
-    lines = _hits(text, idf)
     rated = [
         (_symbol_score(symbol, tally, query, idf), symbol)
         for symbol, tally in zip(symbols, _tally(symbols, lines), strict=True)
     ]
     best_score, best = max(rated, key=lambda item: (item[0], -item[1].start_line), default=(0.0, None))
     if best is None or best_score <= 0:
-        first, last = _span(lines, idf, 1, max(1, text.count("\n")))
+        # Reading on past the last match costs nothing: the tool that reads stops at the end of the file.
+        first, last = _span(lines, idf, 1, max(lines, default=1) + _MAX_READ_LINES)
         return Place(path, min(lines, default=1), "", score, first, last)
     first, last = _span(lines, idf, best.start_line, best.end_line)
-    total = score + best_score * _role_factor(path, query)
+    # A file with several definitions that fit is about the subject; one may fit by chance.
+    others = sum(sorted((rating for rating, _ in rated), reverse=True)[1:4])
+    total = score + (best_score + _OTHERS_WEIGHT * others) * _role_factor(path, query)
     return Place(path, best.start_line, best.qualified_name, total, first, last)
-
-
-def _text(repository: Repository, path: str) -> str:
-    try:
-        return read_text(repository.root / path, 500_000).text
-    except ToolError:
-        return ""
 
 
 def _span(lines: Mapping[int, Counter[str]], idf: Mapping[str, float], start: int, end: int) -> tuple[int, int]:
@@ -243,18 +192,6 @@ def _span(lines: Mapping[int, Counter[str]], idf: Mapping[str, float], start: in
 
     first = max(start, max(inside, key=lambda number: (weight(number), -number)) - _LEAD_LINES)
     return first, min(end, first + _MAX_READ_LINES - 1)
-
-
-def _hits(text: str, idf: Mapping[str, float]) -> dict[int, Counter[str]]:
-    if not text:
-        return {}
-    starts = [0, *(match.end() for match in re.finditer("\n", text))]
-    pattern = re.compile(r"[^\W_]*?(?:" + "|".join(re.escape(term) for term in idf) + r")[^\W_]*", re.IGNORECASE)
-    lines: dict[int, Counter[str]] = {}
-    for match in pattern.finditer(text):
-        for term in _terms(match.group(), idf):
-            lines.setdefault(bisect_right(starts, match.start()), Counter())[term] += 1
-    return lines
 
 
 def _tally(symbols: tuple[Symbol, ...], lines: Mapping[int, Counter[str]]) -> list[Counter[str]]:

@@ -5,7 +5,7 @@ Only names are looked at; nothing is read.
 
 import re
 from enum import Enum
-from pathlib import PurePosixPath
+from functools import lru_cache
 
 from khepri.repo.grammars import grammar_of
 
@@ -38,18 +38,21 @@ class Role(Enum):
         return self.value
 
 
+@lru_cache(maxsize=65_536)
 def role_of(path: str) -> Role:
     """Return the role of the file at a POSIX path."""
-    parts = PurePosixPath(path)
-    folders = [folder.lower() for folder in parts.parts[:-1]]
-    if any(map(_VENDORED.match, folders)) or _GENERATED_FILE.search(parts.name):
+    *folders, name = path.split("/")
+    stem, dot, end = name.rpartition(".")
+    stem, suffix = (stem, dot + end.lower()) if stem else (name, "")
+    folders = [folder.lower() for folder in folders]
+    if any(map(_VENDORED.match, folders)) or _GENERATED_FILE.search(name):
         return Role.FOREIGN
-    if any(map(_TEST_FOLDER.match, folders)) or _TEST_FILE.match(parts.stem):
+    if any(map(_TEST_FOLDER.match, folders)) or _TEST_FILE.match(stem):
         return Role.TEST
-    if _DOC_SUFFIX.match(parts.suffix.lower()) or any(map(_DOC_FOLDER.match, folders)):
+    if _DOC_SUFFIX.match(suffix) or any(map(_DOC_FOLDER.match, folders)):
         return Role.DOC
     if any(map(_MIGRATION.match, folders)):
         return Role.MIGRATION
     if grammar_of(path) is None:
         return Role.OTHER
-    return Role.ENTRY if _ENTRY.match(parts.stem) else Role.SOURCE
+    return Role.ENTRY if _ENTRY.match(stem) else Role.SOURCE

@@ -104,14 +104,14 @@ def search(
     options.append({None: "--smart-case", True: "--case-sensitive", False: "--ignore-case"}[case_sensitive])
 
     counts: dict[str, int] = {}
-    for batch in _batches(candidates):
+    for batch in batches(candidates):
         counts |= _count(repository, [*options, "--count", "--null", "--with-filename"], batch)
     found = [name for name in sorted(counts) if not is_binary(repository.root / name)]
     per_file = _share([counts[name] for name in found], max_matches)
     lines: dict[str, tuple[FoundLine, ...]] = {}
     chosen = _first(found, counts, per_file, max_matches)
     shown_options = [*options, "--json", f"--context={max(0, context)}", f"--max-count={per_file}"]
-    for batch in _batches(chosen):
+    for batch in batches(chosen):
         lines |= _read_matches(repository, shown_options, batch)
     files = tuple(FoundFile(path=name, matches=counts[name], lines=lines.get(name, ())) for name in found)
     return SearchResult(
@@ -141,7 +141,7 @@ def _first(found: Sequence[str], counts: dict[str, int], per_file: int, most: in
     return chosen
 
 
-def _batches(names: Sequence[str]) -> Iterator[list[str]]:
+def batches(names: Sequence[str]) -> Iterator[list[str]]:
     """Split names so that each batch fits on a command line."""
     batch: list[str] = []
     size = 0
@@ -156,7 +156,12 @@ def _batches(names: Sequence[str]) -> Iterator[list[str]]:
         yield batch
 
 
-def _run(repository: Repository, options: Sequence[str], names: Sequence[str]) -> bytes:
+def run_ripgrep(repository: Repository, options: Sequence[str], names: Sequence[str]) -> bytes:
+    """Run ripgrep over visible files, one batch of them, and return what it prints; at most 32 MB and 20 seconds.
+
+    Raises:
+        ToolError: ripgrep is missing, refuses the options or takes too long.
+    """
     # Two threads at most: the model may be using the other cores.
     command = [ripgrep(), "--threads=2", *options, "--", *names]
     try:
@@ -173,7 +178,7 @@ def _run(repository: Repository, options: Sequence[str], names: Sequence[str]) -
 
 def _count(repository: Repository, options: Sequence[str], names: Sequence[str]) -> dict[str, int]:
     counts: dict[str, int] = {}
-    for row in _run(repository, options, names).split(b"\n"):
+    for row in run_ripgrep(repository, options, names).split(b"\n"):
         # With --crlf ripgrep ends its own rows in CRLF too.
         name, separator, count = row.rstrip(b"\r").rpartition(b"\0")
         if separator and count.isdigit():
@@ -207,7 +212,7 @@ def _read_matches(
 ) -> dict[str, tuple[FoundLine, ...]]:
     lines: dict[str, list[FoundLine]] = {}
     # The last piece is empty, or a row that the limit on the output cut.
-    for row in _run(repository, options, names).split(b"\n")[:-1]:
+    for row in run_ripgrep(repository, options, names).split(b"\n")[:-1]:
         event: _Event = json.loads(row)
         if event["type"] in {"match", "context"}:
             data = event["data"]

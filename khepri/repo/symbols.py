@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Query, Tree
 
 _IDENTIFIER = re.compile(r"[^\W\d]\w{2,63}")
+_UPPER = re.compile(r"[A-Z][A-Z0-9_]+")
 _MAX_SIGNATURE_CHARS = 160
 _MAX_SYMBOLS = 5_000
 _MAX_NAME_CHARS = 200
@@ -112,13 +113,6 @@ def references(path: str, text: str) -> Counter[str]:
     return Counter(_IDENTIFIER.findall(text))
 
 
-def has_syntax_error(path: str, text: str) -> bool | None:
-    """Return whether ``text`` has a syntax error, or None if its language is not known or it cannot be parsed."""
-    grammar = grammar_of(path, text)
-    tree = _parse(grammar, text.encode("utf-8", "replace")) if grammar else None
-    return tree.root_node.has_error if tree else None
-
-
 def _holds_methods(kind: str) -> bool:
     return kind in ("class", "struct", "interface", "trait", "enum", "scope", "module", "type")
 
@@ -169,15 +163,16 @@ def _captures(grammar: Grammar, tree: "Tree", source: bytes) -> list[_Capture]:
 
     found: dict[tuple[int, int, str], _Capture] = {}
     for _, groups in QueryCursor(_query(grammar)).matches(tree.root_node):
-        owners = groups.get("owner", [])
-        owner = _text(owners[0]) + "." if owners else ""
-        name = owner + _text(groups["name"][0])
-        for kind, nodes in groups.items():
-            if kind not in ("name", "owner"):
-                node = nodes[0]
-                if len(found) == _MAX_SYMBOLS:
-                    break
-                found.setdefault((node.start_byte, node.end_byte, name), _capture(kind, name, node, source))
+        if len(found) == _MAX_SYMBOLS:
+            break
+        owners = groups.pop("owner", [])
+        name = _text(groups.pop("name")[0], source)
+        for kind, (node, *_) in groups.items():
+            if kind == "upper" and not _UPPER.fullmatch(name):
+                continue
+            qualified = f"{_text(owners[0], source)}.{name}" if owners else name
+            capture = _capture("constant" if kind == "upper" else kind, qualified, node, source)
+            found.setdefault((node.start_byte, node.end_byte, name), capture)
     return sorted(found.values(), key=lambda capture: (capture.start_byte, -capture.end_byte))
 
 
@@ -207,6 +202,7 @@ def _wraps(node: "Node") -> bool:
     return node.type in ("decorated_definition", "export_statement", "template_declaration")
 
 
-def _text(node: "Node") -> str:
-    text = " ".join((node.text or b"").decode("utf-8", "replace").split())
+def _text(node: "Node", source: bytes) -> str:
+    end = min(node.end_byte, node.start_byte + 4 * _MAX_NAME_CHARS)
+    text = " ".join(source[node.start_byte : end].decode("utf-8", "replace").split())
     return text if node.type in ("inline", "paragraph") else text.replace("::", ".").replace(":", ".")

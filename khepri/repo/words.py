@@ -20,11 +20,20 @@ _STOP: Final = frozenset(
     "handle handled handles happen happens defined define definition live lives located project repository responsible "
     "explain describe decide decides decided logic part actually exactly".split()
 )
-_ENDINGS: Final = (
-    "izations ization ations ation ements ement ments ment izing ized izes ize ings ing ies ied ions ion ers ors er or "
-    "ance ence able ible ally als al ves ed es ly y e s"
-).split()
+_ENDINGS: Final = tuple(
+    (
+        "izations ization ations ation ements ement ments ment izing ized izes ize ings ing ies ied ions ion "
+        "ers ors er or ance ence able ible ally als al ves ed es ly y e s"
+    ).split()
+)
 _SHORTEST_STEM: Final = 3
+_SPELLINGS: Final = {
+    "colour": "color",
+    "behaviour": "behavior",
+    "centre": "center",
+    "grey": "gray",
+    "licence": "license",
+}
 _SYNONYMS: Final = (
     "config settings options preferences",
     "auth login authentication credentials",
@@ -34,7 +43,6 @@ _SYNONYMS: Final = (
     "message msg",
     "argument arg parameter",
     "environment env",
-    "colour color",
     "width size",
     "retry backoff attempt",
     "database db",
@@ -58,13 +66,19 @@ def subwords(name: str) -> list[str]:
 def stem(word: str) -> str:
     """Return the beginning that a lower-case word shares with its other forms, at least three characters of it."""
     for _ in range(2):
+        if not word.endswith(_ENDINGS):
+            break
         for ending in _ENDINGS:
             if word.endswith(ending) and len(word) - len(ending) >= max(_SHORTEST_STEM, 4 - (len(ending) < 2)):
                 word = word[: -len(ending)]
                 break
         else:
             break
-    if len(word) > _SHORTEST_STEM and word[-1] == word[-2] and word[-1] not in "aeiouls":
+    if (
+        len(word) > _SHORTEST_STEM
+        and word[-1] == word[-2]
+        and word[-1] not in ("aeious" if len(word) > 5 else "aeiouls")
+    ):
         word = word[:-1]
     return word
 
@@ -84,6 +98,9 @@ def question_stems(question: str) -> dict[str, float]:
     for word in words:
         if word not in _STOP and len(word) > 1 and not word.isdigit():
             weights.setdefault(stem(word), 1.0)
+    for british, american in _SPELLINGS.items():
+        if stem(british) in weights:
+            weights.setdefault(stem(american), 1.0)
     for group in _SYNONYMS:
         stems = [stem(word) for word in group.split()]
         if any(weights.get(known) == 1.0 for known in stems):

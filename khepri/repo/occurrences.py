@@ -1,0 +1,77 @@
+"""Where the words of a question stand in the files: ripgrep finds the names that hold them, stems decide.
+
+What a good place is, is not known here.
+"""
+
+import os
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final
+
+from khepri.repo.root import Repository
+from khepri.repo.search import batches, run_ripgrep
+from khepri.repo.words import stems_of
+
+_MOST_LINES: Final = 300
+"""Lines of one file that are counted; further ones could hardly change its rank."""
+_OPTIONS: Final = (
+    "--no-config",
+    "--no-messages",
+    "--only-matching",
+    "--ignore-case",
+    "--null",
+    "--with-filename",
+    "--no-heading",
+    "--color=never",
+    "--max-filesize=1M",
+)
+
+
+def terms_in(name: str, terms: Collection[str]) -> list[str]:
+    """Return those of the stems ``terms`` that are words of ``name``."""
+    return [term for term in stems_of(name) if term in terms]
+
+
+def count_terms(repository: Repository, paths: Sequence[str], terms: Collection[str]) -> dict[str, Counter[str]]:
+    """Return how often each stem stands in each file that has any; in long files only the first matches count.
+
+    Raises:
+        ToolError: The files cannot be searched.
+    """
+    options = ["--no-line-number", f"--max-count={_MOST_LINES}"]
+    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for (path, match), times in Counter(_matches(repository, paths, terms, options)).items():
+        for term in terms_in(match, terms):
+            found[path][term] += times
+    return found
+
+
+def lines_with_terms(
+    repository: Repository, paths: Sequence[str], terms: Collection[str]
+) -> Mapping[str, Mapping[int, Counter[str]]]:
+    """Return how often each stem stands in each line of each file that has any; lines count from 1.
+
+    Raises:
+        ToolError: The files cannot be searched.
+    """
+    found: defaultdict[str, defaultdict[int, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
+    for path, numbered in _matches(repository, paths, terms, ["--line-number"]):
+        number, _, match = numbered.partition(":")
+        for term in terms_in(match, terms):
+            found[path][int(number)][term] += 1
+    return found
+
+
+def _matches(
+    repository: Repository, paths: Sequence[str], terms: Collection[str], options: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    if not terms:
+        return
+    alternatives = "|".join(re.escape(term) for term in sorted(terms))
+    pattern = f"--regexp=[A-Za-z0-9_]*(?:{alternatives})[A-Za-z0-9_]*"
+    for batch in batches(paths):
+        for row in run_ripgrep(repository, [*_OPTIONS, *options, pattern], batch).split(b"\n"):
+            name, separator, match = row.partition(b"\0")
+            if separator:
+                yield os.fsdecode(name), match.decode("utf-8", "replace")
