@@ -32,6 +32,7 @@ class NaivePrefixCache:
 
     def truncate(self, length: int) -> None:
         """Drop everything from position ``length`` on, what an interrupted pass left behind included."""
+        length = min(length, self._backend.sequence_length(0))
         if self._backend.sequence_length(0) > length and not self._backend.sequence_remove(0, length):
             length = 0
             self._backend.sequence_remove(0, 0)
