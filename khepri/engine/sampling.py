@@ -24,7 +24,7 @@ class Distribution:
     """The tokens that may come next; everything else has probability 0."""
 
     ids: NDArray[np.int64]
-    """Token ids ``[n]``, most likely first."""
+    """Token ids ``[n]``, in an order that the logits alone decide."""
     probabilities: NDArray[np.float64]
     """Their probabilities ``[n]``, summing to 1."""
 
@@ -46,13 +46,15 @@ def transform(logits: NDArray[np.float32], params: SamplingParams, allowed: NDAr
         raise _no_token(row, allowed)
     if params.temperature == 0.0:
         return Distribution(np.array([best]), np.array([1.0]))
-    ids = _top_k(row, params.top_k)
+    ids = _largest(row, params.top_k) if 0 < params.top_k < row.size else np.arange(row.size)
     # The largest is subtracted first, so that a tiny temperature cannot make an infinity of it.
     with np.errstate(over="ignore", under="ignore"):
         weights = np.exp((row[ids].astype(np.float64) - float(row[best])) / params.temperature)
     ids, weights = ids[weights > 0.0], weights[weights > 0.0]
-    ids, probabilities = _descending_nucleus(ids, weights / weights.sum(), params.top_p)
-    kept = probabilities >= params.min_p * probabilities[0]
+    probabilities = weights / weights.sum()
+    if params.top_p < 1.0:
+        ids, probabilities = _nucleus(ids, probabilities, params.top_p)
+    kept = probabilities >= params.min_p * probabilities.max()
     ids, probabilities = ids[kept], probabilities[kept]
     return Distribution(ids, probabilities / probabilities.sum())
 
@@ -64,31 +66,31 @@ def _no_token(row: NDArray[np.float32], allowed: NDArray[np.bool_] | None) -> De
     return DecodeError(f"the model's logits are {reason}", "run `khepri doctor`")
 
 
-def _top_k(row: NDArray[np.float32], k: int) -> NDArray[np.int64]:
-    """Return the ids of the k largest logits (all ids for k = 0), in no particular order."""
-    if k == 0 or k >= row.size:
-        return np.arange(row.size)
-    return np.argpartition(row, row.size - k)[row.size - k :].astype(np.int64)
+def _largest(values: NDArray[np.floating], k: int) -> NDArray[np.int64]:
+    """Return the indices of the k largest values, ascending; of equal ones the lowest indices."""
+    threshold = np.partition(values, values.size - k)[values.size - k]
+    above = np.flatnonzero(values > threshold)
+    level = np.flatnonzero(values == threshold)[: k - above.size]
+    return np.sort(np.concatenate((above, level)))
 
 
-def _descending_nucleus(
+def _nucleus(
     ids: NDArray[np.int64], probabilities: NDArray[np.float64], top_p: float
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the smallest most likely set whose mass reaches ``top_p``, most likely first.
+    """Return the smallest most likely set whose mass reaches ``top_p``; of equally likely tokens the lowest ids.
 
     A full sort of a large vocabulary costs milliseconds, so the head is partitioned off and doubled until it holds the
     nucleus.
     """
     size = probabilities.size
-    head = min(_FIRST_NUCLEUS, size) if top_p < 1.0 else size
+    head = min(_FIRST_NUCLEUS, size)
     while True:
-        candidates = np.argpartition(probabilities, size - head)[size - head :] if head < size else np.arange(size)
-        order = candidates[np.lexsort((ids[candidates], -probabilities[candidates]))]
+        candidates = _largest(probabilities, head)
+        order = candidates[np.argsort(-probabilities[candidates], kind="stable")]
         mass = np.cumsum(probabilities[order])
         if head == size or mass[-1] >= top_p:
-            # A sum may round up to 1 before its last terms, so that a nucleus of 1 is not searched for.
-            count = int(np.searchsorted(mass, top_p)) + 1 if top_p < 1.0 else size
-            return ids[order[:count]], probabilities[order[:count]]
+            nucleus = order[: int(np.searchsorted(mass, top_p)) + 1]
+            return ids[nucleus], probabilities[nucleus]
         head = min(head * 2, size)
 
 
