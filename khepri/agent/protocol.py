@@ -72,13 +72,23 @@ def _constrained_property(schema: JsonValue, files: Sequence[str], folders: Sequ
         return schema
     kept = {key: value for key, value in schema.items() if key not in ("description", "format", "default")}
     if schema.get("format") in ("file", "path"):
-        paths = [*files, *folders] if schema["format"] == "path" else list(files)
+        named = [*files, *folders] if schema["format"] == "path" else files
+        # A name that is no UTF-8 comes as lone surrogates, which a grammar cannot hold.
+        paths: list[JsonValue] = [path for path in named if _is_text(path)]
         if 0 < len(paths) <= _MAX_ENUMERATED_PATHS:
-            return {"enum": list(paths)}
+            return {"enum": paths}
     if kept.get("type") == "string" and "enum" not in kept:
         kept.setdefault("minLength", 1)
         kept.setdefault("maxLength", _MAX_STRING_LENGTH)
     return kept
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def may_be_call(text: str) -> bool:

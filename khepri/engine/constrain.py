@@ -53,7 +53,9 @@ class GrammarCompiler:
         Raises:
             KhepriError: llguidance refuses the grammar.
         """
-        matcher = llguidance.LLMatcher(self._tokenizer, llguidance.LLMatcher.grammar_from_lark(grammar.lark))
+        lark = llguidance.LLMatcher.grammar_from_lark(grammar.lark)
+        # Above level 0 the library prints its warnings on the terminal.
+        matcher = llguidance.LLMatcher(self._tokenizer, lark, log_level=0)
         if matcher.is_error():
             raise KhepriError(f"the tool grammar is refused: {matcher.get_error()}")
         return Constraint(grammar, matcher, self._vocabulary)
@@ -80,13 +82,19 @@ class Constraint:
     @property
     def is_complete(self) -> bool:
         """True when the call is complete and the generation must end."""
-        return self._active and bool(self._matcher.is_stopped())
+        return self._active and bool(self._matcher.is_stopped()) and not self._matcher.is_error()
 
     def allowed(self) -> NDArray[np.bool_] | None:
-        """Return the allowed next tokens, bool ``[n_vocab]``, or None while the text is free."""
+        """Return the allowed next tokens, bool ``[n_vocab]``, or None while the text is free.
+
+        Raises:
+            KhepriError: The grammar outgrew the limits of llguidance.
+        """
         if not self._active:
             return None
         self._matcher.unsafe_compute_mask_ptr(self._mask.ctypes.data, self._mask.nbytes)
+        if self._matcher.is_error():
+            raise KhepriError(f"the tool grammar failed: {self._matcher.get_error()}")
         bits = np.unpackbits(self._mask.view(np.uint8), bitorder="little")
         return bits[: self._vocabulary.size].view(np.bool_)
 
@@ -115,6 +123,7 @@ class Constraint:
     def _wake(self, already_said: bytes) -> None:
         """Start the grammar after the trigger; bytes of the same token beyond the trigger count as its beginning."""
         tokens = self._vocabulary.tokenize(already_said.decode("utf-8", "replace")) if already_said else []
-        self._active = self._matcher.try_consume_tokens(tokens) == len(tokens)
-        if not self._active:
-            self._matcher.reset()
+        # Asked first, because a matcher that refused a token stays broken.
+        if self._matcher.validate_tokens(tokens) == len(tokens):
+            self._active = True
+            self._matcher.consume_tokens(tokens)
