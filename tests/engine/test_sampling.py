@@ -15,6 +15,7 @@ rows = st.one_of(
     st.lists(st.sampled_from([-8.0, -1.0, 0.0, 0.5, 2.0, 7.5]), min_size=1, max_size=40),
     st.integers(0, 2**32).map(lambda seed: list(np.random.default_rng(seed).standard_normal(700) * 2)),
     st.integers(257, 1200).map(lambda size: [1.0] * size),
+    st.lists(st.sampled_from([-np.inf, 1.0, 60.0]), max_size=20).map(lambda values: [0.0, *values]),
 ).map(lambda values: np.array(values, dtype=np.float32))
 params = st.builds(
     SamplingParams,
@@ -27,7 +28,7 @@ params = st.builds(
 
 def oracle(row: Row, params: SamplingParams, allowed: NDArray[np.bool_] | None) -> dict[int, float]:
     """The same distribution, from a full sort of the vocabulary and one definition after the other."""
-    ids = [token for token in range(row.size) if allowed is None or allowed[token]]
+    ids = [token for token in range(row.size) if np.isfinite(row[token]) and (allowed is None or allowed[token])]
     ids.sort(key=lambda token: (-row[token], token))
     if params.top_k:
         ids = ids[: params.top_k]
@@ -40,6 +41,14 @@ def oracle(row: Row, params: SamplingParams, allowed: NDArray[np.bool_] | None) 
             break
     kept = [(token, weight) for token, weight in kept if weight > 0.0 and weight >= params.min_p * kept[0][1]]
     return {token: float(weight / sum(weight for _, weight in kept)) for token, weight in kept}
+
+
+def some_of(row: Row, seed: int) -> NDArray[np.bool_]:
+    """Return a mask that allows at least one possible token."""
+    random = np.random.default_rng(seed)
+    allowed = random.random(row.size) < 0.3
+    allowed[random.choice(np.flatnonzero(np.isfinite(row)))] = True
+    return allowed
 
 
 def as_dict(distribution: Distribution) -> dict[int, float]:
@@ -68,8 +77,7 @@ def test_the_distribution_is_the_one_of_a_full_sort(row: Row, params: SamplingPa
 @settings(deadline=None)
 @given(rows, params, st.integers(0, 2**32))
 def test_a_masked_token_has_no_probability(row: Row, params: SamplingParams, seed: int) -> None:
-    allowed = np.random.default_rng(seed).random(row.size) < 0.3
-    allowed[seed % row.size] = True
+    allowed = some_of(row, seed)
     actual = as_dict(transform(row, params, allowed))
     assert sum(actual.values()) == pytest.approx(1.0)
     assert all(allowed[token] for token in actual)
@@ -84,8 +92,7 @@ def test_the_default_takes_the_most_likely_token_and_the_lowest_of_equals(row: R
 @settings(deadline=None)
 @given(rows, st.integers(0, 2**32))
 def test_the_default_takes_the_most_likely_allowed_token(row: Row, seed: int) -> None:
-    allowed = np.random.default_rng(seed).random(row.size) < 0.3
-    allowed[seed % row.size] = True
+    allowed = some_of(row, seed)
     token = Sampler(SamplingParams()).sample(row, allowed)
     assert allowed[token]
     assert row[token] == row[allowed].max()
@@ -109,6 +116,16 @@ def test_every_narrowest_setting_is_greedy(narrow: SamplingParams) -> None:
 def test_nothing_is_cut_where_nothing_was_asked_for() -> None:
     row = np.random.default_rng(3).standard_normal(2000).astype(np.float32)
     assert sorted(transform(row, SamplingParams(1.0), None).ids.tolist()) == list(range(2000))
+
+
+def test_a_nucleus_of_one_keeps_even_what_a_sum_would_round_away() -> None:
+    row = np.array([0.0, -40.0, -41.0], dtype=np.float32)
+    assert transform(row, SamplingParams(1.0, top_p=1.0), None).ids.tolist() == [0, 1, 2]
+
+
+def test_a_logit_that_is_no_number_does_not_matter_where_it_is_masked() -> None:
+    row = np.array([1.0, np.nan, 2.0], dtype=np.float32)
+    assert Sampler(SamplingParams()).sample(row, np.array([True, False, True])) == 2
 
 
 def test_the_logits_are_left_as_they_are() -> None:
