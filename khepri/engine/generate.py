@@ -142,12 +142,12 @@ def _decode(
             _publish(run, buffer, detokenizer.push(token), now)
             if constraint is not None and constraint.is_complete:
                 return StopReason.TOOL_CALL
-            if cache.length >= backend.capabilities.context_tokens:
-                return StopReason.CONTEXT_FULL
             if len(run.tokens) < request.max_tokens:
                 logits = backend.decode(Batch((token,), cache.length))
                 cache.extend((token,))
         return StopReason.MAX_TOKENS
+    except ContextFullError:
+        return StopReason.CONTEXT_FULL
     finally:
         _publish(run, buffer, detokenizer.flush(), clock())
 

@@ -81,6 +81,8 @@ class ScriptedBackend:
     vocabulary: ByteVocabulary = field(default_factory=ByteVocabulary)
     fail_at: dict[int, BaseException] = field(default_factory=dict)
     """Errors to raise, once each, before the cell of a position is evaluated."""
+    interrupt_at: set[int] = field(default_factory=set)
+    """Positions that are interrupted, once each, while their cell is evaluated."""
     evaluated: list[int] = field(default_factory=list)
     """Every token that was evaluated, in order."""
 
@@ -120,6 +122,9 @@ class ScriptedBackend:
         return np.stack(rows)
 
     def _pass_time(self, position: int) -> None:
+        if position in self.interrupt_at:
+            self.interrupt_at.remove(position)
+            self.interrupt()
         if self._interrupted.wait(self.seconds_per_token) if self.seconds_per_token else self._interrupted.is_set():
             raise CancelledError("interrupted")
         error = self.fail_at.pop(position, None)
