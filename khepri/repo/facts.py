@@ -28,9 +28,9 @@ MAX_FILE_BYTES: Final = 500_000
 """Larger files are generated or data; they are known by their path only."""
 MAX_PARSED_BYTES: Final = 8_000_000
 """Source that is parsed per repository; counted in bytes and not in seconds, so that each run knows the same files."""
-_MAX_SYMBOLS = 400
+_MAX_SYMBOLS = 2_000
 _MAX_IDENTIFIERS = 800
-_FORMAT = 1
+_FORMAT = 2
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS files(path TEXT PRIMARY KEY, status TEXT NOT NULL, content TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS facts(content TEXT PRIMARY KEY, symbols TEXT NOT NULL, identifiers TEXT NOT NULL);
@@ -43,7 +43,7 @@ class Facts:
     """What the content of one file says."""
 
     symbols: tuple[Symbol, ...]
-    """Its definitions, the first few hundred."""
+    """Its definitions, the first two thousand."""
     identifiers: Mapping[str, int]
     """How often it uses each identifier, the most frequent ones."""
 

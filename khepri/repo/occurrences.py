@@ -13,8 +13,6 @@ from khepri.repo.root import Repository
 from khepri.repo.search import batches, run_ripgrep
 from khepri.repo.words import stems_of
 
-_MOST_LINES: Final = 300
-"""Lines of one file that are counted; further ones could hardly change its rank."""
 _OPTIONS: Final = (
     "--no-config",
     "--no-messages",
@@ -34,14 +32,13 @@ def terms_in(name: str, terms: Collection[str]) -> list[str]:
 
 
 def count_terms(repository: Repository, paths: Sequence[str], terms: Collection[str]) -> dict[str, Counter[str]]:
-    """Return how often each stem stands in each file that has any; in long files only the first matches count.
+    """Return how often each stem stands in each file that has any.
 
     Raises:
         ToolError: The files cannot be searched.
     """
-    options = ["--no-line-number", f"--max-count={_MOST_LINES}"]
     found: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for (path, match), times in Counter(_matches(repository, paths, terms, options)).items():
+    for (path, match), times in Counter(_matches(repository, paths, terms, ["--no-line-number"])).items():
         for term in terms_in(match, terms):
             found[path][term] += times
     return found
@@ -69,7 +66,7 @@ def _matches(
     if not terms:
         return
     alternatives = "|".join(re.escape(term) for term in sorted(terms))
-    pattern = f"--regexp=[A-Za-z0-9_]*(?:{alternatives})[A-Za-z0-9_]*"
+    pattern = rf"--regexp=\w*(?:{alternatives})\w*"
     for batch in batches(paths):
         for row in run_ripgrep(repository, [*_OPTIONS, *options, pattern], batch).split(b"\n"):
             name, separator, match = row.partition(b"\0")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from khepri.repo.facts import Facts, FactsCache
+from khepri.repo.facts import MAX_FILE_BYTES, Facts, FactsCache
 from khepri.repo.occurrences import count_terms, lines_with_terms, terms_in
 from khepri.repo.roles import Role, role_of
 from khepri.repo.root import Repository
@@ -99,7 +99,7 @@ def likely_places(
             scores[path] = score * _role_factor(path, query)
     best = sorted(scores, key=lambda path: (-scores[path], path))[:_CANDIDATES]
     with FactsCache(repository, cache_dir) as cache:
-        facts = cache.facts(cache.contents(path for path in best if sizes[path] <= 500_000))
+        facts = cache.facts(cache.contents(path for path in best if sizes[path] <= MAX_FILE_BYTES))
     lines = lines_with_terms(repository, best, query.weights)
     places = [_look_into(path, scores[path], facts.get(path), lines.get(path, {}), query, idf) for path in best]
     return tuple(sorted(places, key=lambda place: (-place.score, place.path))[:limit])

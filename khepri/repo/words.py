@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-_SUBWORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[^\W\d_a-zA-Z]+|\d+")
+_SUBWORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[^\W\d_A-Z]+|[A-Z]+|\d+")
 _WORD = re.compile(r"[^\W_][\w']*")
 _STOP: Final = frozenset(
     "a about above after all also an and any are as at be because been being between both but by can could did do does "
