@@ -27,7 +27,8 @@ _PROBE_TOKENS = 48
 _TIMEOUT_S = 300
 _REFUSED = 3
 _NO_MEMORY = 4
-_CRASHES = frozenset({signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV})
+# What a processor does to a program. SIGABRT is not among them: the library also aborts itself when memory runs out.
+_CPU_FAULTS = frozenset({signal.SIGILL, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV})
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def _first_survivor(model: Path, run_child: ChildRunner) -> Verdict:
     safe = run_child(model, False)
     if safe.returncode == 0:
         reason = f"with repacked weights the library died ({_cause(fast)}); without them it works"
-        return Verdict(False, reason, is_lasting=-fast.returncode in _CRASHES)
+        return Verdict(False, reason, is_lasting=-fast.returncode in _CPU_FAULTS)
     _raise_if_refused(model, safe)
     if safe.returncode == -signal.SIGKILL:
         raise OutOfMemoryError(
@@ -112,20 +113,30 @@ def _raise_if_refused(model: Path, result: ChildResult) -> None:
 
 
 def _cause(result: ChildResult) -> str:
-    if result.returncode < 0:
-        try:
-            return signal.Signals(-result.returncode).name
-        except ValueError:
-            return f"signal {-result.returncode}"
-    return f"exit status {result.returncode}" + (f": {result.message}" if result.message else "")
+    if result.returncode >= 0:
+        return f"exit status {result.returncode}" + (f": {result.message}" if result.message else "")
+    if result.returncode == -signal.SIGABRT and result.message:
+        return f"SIGABRT: {result.message}"
+    try:
+        return signal.Signals(-result.returncode).name
+    except ValueError:
+        return f"signal {-result.returncode}"
 
 
 def _run_child(model: Path, extra_buffers: bool) -> ChildResult:
     # -P keeps the working folder, which may be a stranger's repository, off the import path.
     command = [sys.executable, "-P", "-m", "khepri.engine.probe", str(model), str(int(extra_buffers))]
+    # An assertion of the library's would start a debugger to print a backtrace.
+    environment = {**os.environ, "GGML_NO_BACKTRACE": "1"}
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT_S,
         )
     except subprocess.TimeoutExpired:
         return ChildResult(1, f"no answer within {_TIMEOUT_S} s")
@@ -199,6 +210,9 @@ def _child(model: Path, extra_buffers: bool) -> int:
         backend.close()
     except OutOfMemoryError as error:
         print(error.message, file=sys.stderr)
+        return _NO_MEMORY
+    except MemoryError:
+        print(f"memory ran out while {model} was loaded", file=sys.stderr)
         return _NO_MEMORY
     except KhepriError as error:
         print(error.message, file=sys.stderr)
