@@ -1,0 +1,75 @@
+"""From a file to a running engine, or to an error that everybody who waits gets to see."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from khepri.engine.hardware import total_memory_bytes
+from khepri.engine.launch import launch
+from khepri.engine.request import Request, StopReason
+from khepri.engine.worker import EngineWorker
+from khepri.errors import ModelError, ModelLoadError, OutOfMemoryError
+
+
+def start(model: Path, tmp_path: Path, extra_buffers: str = "auto", threads: int = 1) -> EngineWorker:
+    return launch(
+        model,
+        context_tokens=512,
+        threads=threads,
+        batch_tokens=64,
+        extra_buffers=extra_buffers,
+        probe_cache=tmp_path / "probe.json",
+    )
+
+
+def test_a_model_is_probed_loaded_and_answers(tiny_model: Path, tmp_path: Path) -> None:
+    with start(tiny_model, tmp_path) as engine:
+        prompt = tuple(engine.vocabulary.tokenize("def the name"))
+        generation = engine.submit(Request(prompt, 4)).result()
+    assert generation.stop_reason in (StopReason.MAX_TOKENS, StopReason.END)
+    assert len(json.loads((tmp_path / "probe.json").read_text())) == 1
+
+
+@pytest.mark.parametrize("extra_buffers", ["on", "off"])
+def test_who_decides_for_himself_starts_no_probe(tiny_model: Path, tmp_path: Path, extra_buffers: str) -> None:
+    with start(tiny_model, tmp_path, extra_buffers) as engine:
+        assert engine.backend.capabilities.context_tokens == 512
+    assert not (tmp_path / "probe.json").exists()
+
+
+def test_threads_are_found_when_none_are_named(tiny_model: Path, tmp_path: Path) -> None:
+    with start(tiny_model, tmp_path, "off", threads=0) as engine:
+        assert engine.wait_loaded()
+
+
+@pytest.mark.parametrize("extra_buffers", ["auto", "off"])
+def test_a_file_that_is_no_model_fails_the_load_with_its_name(tmp_path: Path, extra_buffers: str) -> None:
+    text = tmp_path / "notes.gguf"
+    text.write_text("no model", encoding="utf-8")
+    with start(text, tmp_path, extra_buffers) as engine, pytest.raises(ModelLoadError, match=r"notes\.gguf"):
+        engine.wait_loaded()
+
+
+def test_a_file_that_vanished_fails_the_load_with_its_name(tmp_path: Path) -> None:
+    with start(tmp_path / "gone.gguf", tmp_path) as engine, pytest.raises(ModelLoadError, match=r"gone\.gguf"):
+        engine.wait_loaded()
+
+
+def test_a_model_larger_than_the_memory_is_not_tried(tmp_path: Path) -> None:
+    huge = tmp_path / "huge.gguf"
+    try:
+        with huge.open("wb") as file:
+            file.truncate(total_memory_bytes() + 1)
+    except OSError:
+        pytest.skip("this file system has no sparse files of that size")
+    with start(huge, tmp_path) as engine, pytest.raises(OutOfMemoryError, match="of memory"):
+        engine.wait_loaded()
+    assert not (tmp_path / "probe.json").exists()
+
+
+def test_every_waiting_request_gets_the_error_of_the_load(tmp_path: Path) -> None:
+    with start(tmp_path / "gone.gguf", tmp_path) as engine:
+        for _ in range(3):
+            with pytest.raises(ModelError, match=r"gone\.gguf"):
+                engine.submit(Request((1,), 1)).result()
