@@ -4,6 +4,7 @@ A llama.cpp context is not thread-safe: it is made, used and freed here and nowh
 the job's ``TokenBuffer`` at their own pace, and may cancel from any thread.
 """
 
+import atexit
 import queue
 import threading
 import time
@@ -107,6 +108,8 @@ class EngineWorker:
         self._lock = threading.RLock()
         self._thread = threading.Thread(target=self._run, name="khepri-engine", daemon=True)
         self._thread.start()
+        # An interpreter that ends under a running pass takes the library's memory away from it.
+        atexit.register(self.close)
 
     def __enter__(self) -> "EngineWorker":
         return self
@@ -179,6 +182,7 @@ class EngineWorker:
                 self._drain()
                 self._jobs.put_nowait(None)  # there is room: nobody submits any more
         self._thread.join()
+        atexit.unregister(self.close)
 
     def _cancel(self, job: Job) -> None:
         with self._lock:

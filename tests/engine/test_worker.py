@@ -1,0 +1,369 @@
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from khepri.agent.protocol import TRIGGER, tool_grammar
+from khepri.engine.backend import Backend, LoadOptions
+from khepri.engine.backends.llama_cpp import LlamaCppBackend
+from khepri.engine.buffer import JobState
+from khepri.engine.request import Request, SamplingParams, StopReason, ToolCallGrammar
+from khepri.engine.worker import EngineWorker, Job
+from khepri.errors import ContextFullError, DecodeError, KhepriError, ModelLoadError, UsageError
+from khepri.tools.registry import Registry
+from tests.support.scripted_backend import ByteVocabulary, ScriptedBackend
+
+PROMPT = tuple(b"a prompt of some tokens")
+CANCEL_MS = 300.0
+Start = Callable[..., EngineWorker]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    workers: list[EngineWorker] = []
+
+    def start(load: Callable[[], Backend], batch_tokens: int = 8) -> EngineWorker:
+        workers.append(EngineWorker(load, batch_tokens))
+        return workers[-1]
+
+    yield start
+    for worker in workers:
+        worker.close()
+
+
+def wait_for_state(job: Job, state: JobState, *, timeout_s: float = 20.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while job.buffer.snapshot.state is not state:
+        assert time.monotonic() < deadline, f"the job is {job.buffer.snapshot.state}"
+        time.sleep(0.001)
+
+
+def wait_for_tokens(job: Job, tokens: int) -> None:
+    deadline = time.monotonic() + 20
+    while job.buffer.snapshot.completion_tokens < tokens:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def milliseconds_to_end(job: Job, act: Callable[[], None]) -> float:
+    started = time.perf_counter()
+    act()
+    assert job.wait(20)
+    return (time.perf_counter() - started) * 1000
+
+
+class Gate:
+    """A load that waits until it is let go."""
+
+    def __init__(self, outcome: Callable[[], Backend]) -> None:
+        self._outcome = outcome
+        self.opened = threading.Event()
+        self.entered = threading.Event()
+
+    def __call__(self) -> Backend:
+        self.entered.set()
+        assert self.opened.wait(20)
+        return self._outcome()
+
+
+def refuse() -> Backend:
+    raise ModelLoadError("the library refuses it")
+
+
+def test_jobs_run_one_after_another_on_the_engines_thread(start: Start) -> None:
+    backend = ScriptedBackend()
+    worker = start(lambda: backend)
+    jobs = [worker.submit(Request((*PROMPT, number), 4)) for number in range(5)]
+    assert [len(job.result().tokens) for job in jobs] == [4] * 5
+    assert backend.threads == {"khepri-engine"}
+    assert {job.buffer.snapshot.state for job in jobs} == {JobState.DONE}
+
+
+def test_a_job_that_follows_shares_the_prefix_of_the_one_before(start: Start) -> None:
+    worker = start(ScriptedBackend)
+    first = worker.submit(Request(PROMPT, 3)).result()
+    second = worker.submit(Request((*PROMPT, *first.tokens, 7), 3)).result()
+    assert second.cached_tokens == len(PROMPT) + 2
+
+
+def test_requests_beyond_the_queue_are_refused(start: Start) -> None:
+    worker = start(lambda: ScriptedBackend(seconds_per_token=30))
+    jobs = [worker.submit(Request(PROMPT, 4))]
+    wait_for_state(jobs[0], JobState.PREFILL)
+    jobs += [worker.submit(Request(PROMPT, 4)) for _ in range(8)]
+    with pytest.raises(UsageError, match="waiting"):
+        worker.submit(Request(PROMPT, 4))
+    for job in reversed(jobs):
+        job.cancel()
+    assert {job.result().stop_reason for job in jobs} == {StopReason.CANCELLED}
+
+
+def test_cancelling_ends_a_job_in_its_prefill(start: Start) -> None:
+    worker = start(lambda: ScriptedBackend(seconds_per_token=30))
+    job = worker.submit(Request(PROMPT, 4))
+    wait_for_state(job, JobState.PREFILL)
+    assert milliseconds_to_end(job, job.cancel) < CANCEL_MS
+    assert (job.result().stop_reason, job.result().tokens) == (StopReason.CANCELLED, ())
+    assert job.buffer.snapshot.state is JobState.DONE
+
+
+def test_cancelling_ends_a_job_in_its_decode_with_what_it_has(start: Start) -> None:
+    worker = start(lambda: ScriptedBackend(context_tokens=4000, seconds_per_token=0.005))
+    job = worker.submit(Request(PROMPT, 3000))
+    wait_for_tokens(job, 2)
+    assert milliseconds_to_end(job, job.cancel) < CANCEL_MS
+    generation = job.result()
+    assert generation.stop_reason is StopReason.CANCELLED
+    assert len(generation.tokens) >= 2
+    assert job.buffer.read(0)[0] == generation.text
+
+
+def test_cancelling_ends_a_waiting_job_without_its_turn_and_leaves_the_running_one_alone(start: Start) -> None:
+    backend = ScriptedBackend(seconds_per_token=0.01)
+    worker = start(lambda: backend)
+    running, waiting = worker.submit(Request(PROMPT, 30)), worker.submit(Request((200, 201), 4))
+    wait_for_state(running, JobState.PREFILL)
+    assert milliseconds_to_end(waiting, waiting.cancel) < CANCEL_MS
+    assert waiting.result().stop_reason is StopReason.CANCELLED
+    assert waiting.result().prompt_tokens == 2
+    assert running.result().stop_reason is StopReason.MAX_TOKENS
+    worker.submit(Request(PROMPT, 1)).result()
+    assert 201 not in backend.evaluated
+
+
+def test_a_cancelled_job_does_not_stop_the_next_one(start: Start) -> None:
+    worker = start(ScriptedBackend)
+    expected = worker.submit(Request(PROMPT, 20)).result().tokens
+    for delay_ms in range(12):
+        job = worker.submit(Request(PROMPT, 200))
+        time.sleep(delay_ms / 2000)
+        job.cancel()
+        following = worker.submit(Request(PROMPT, 20))
+        assert following.result().tokens == expected
+        assert job.is_done
+
+
+def test_cancelling_a_job_that_has_ended_changes_nothing(start: Start) -> None:
+    worker = start(ScriptedBackend)
+    job = worker.submit(Request(PROMPT, 3))
+    generation = job.result()
+    job.cancel()
+    assert job.result() is generation
+    assert worker.submit(Request(PROMPT, 3)).result().tokens == generation.tokens
+
+
+def test_a_failed_pass_ends_its_job_only(start: Start) -> None:
+    backend = ScriptedBackend()
+    worker = start(lambda: backend)
+    expected = worker.submit(Request(PROMPT, 5)).result().tokens
+    for error in (DecodeError("failed"), MemoryError("none"), KeyboardInterrupt()):
+        backend.fail_at[len(PROMPT) + 2] = error
+        job = worker.submit(Request(PROMPT, 5))
+        with pytest.raises(type(error)):
+            job.result()
+        assert job.buffer.snapshot.state is JobState.DONE
+        assert worker.submit(Request(PROMPT, 5)).result().tokens == expected
+
+
+def test_a_refused_request_ends_its_job_only(start: Start) -> None:
+    worker = start(ScriptedBackend)
+    with pytest.raises(ContextFullError):
+        worker.submit(Request((1,) * 300, 5)).result()
+    with pytest.raises(KhepriError):
+        worker.submit(Request((), 5)).result()
+    with pytest.raises(KhepriError, match="grammar"):
+        worker.submit(Request(PROMPT, 5, grammar=ToolCallGrammar(TRIGGER, "start: (", 1))).result()
+    with pytest.raises(DecodeError):
+        worker.submit(Request((10**6,), 5)).result()
+    assert len(worker.submit(Request(PROMPT, 5)).result().tokens) == 5
+
+
+def test_the_grammar_is_ready_for_whoever_asks(start: Start) -> None:
+    worker = start(lambda: ScriptedBackend(context_tokens=2000))
+    grammar = ToolCallGrammar(TRIGGER, tool_grammar(Registry.load().manifests, ["a.py"], ["src"]), 1, forced=True)
+    job = worker.submit(Request(PROMPT, 1900, SamplingParams(), grammar))
+    assert job.result().text.startswith('\n{"name": "')
+
+
+def test_a_vocabulary_that_no_grammar_fits_fails_the_jobs_with_a_grammar_and_no_other(start: Start) -> None:
+    class Endless(ByteVocabulary):
+        eos_id = None
+        end_ids = frozenset()
+
+    worker = start(lambda: ScriptedBackend(vocabulary=Endless()))
+    with pytest.raises(KhepriError, match="end-of-generation"):
+        worker.submit(Request(PROMPT, 5, grammar=ToolCallGrammar(TRIGGER, 'start: "a"', 1))).result()
+    assert len(worker.submit(Request(PROMPT, 5)).result().tokens) == 5
+
+
+def test_a_failed_load_reaches_everyone_who_waits_or_comes_later(start: Start) -> None:
+    load = Gate(refuse)
+    worker = start(load)
+    early = worker.submit(Request(PROMPT, 5))
+    assert not worker.wait_loaded(0.01)
+    failures: list[str] = []
+
+    def wait() -> None:
+        try:
+            worker.wait_loaded()
+        except ModelLoadError as error:
+            failures.append(error.message)
+
+    waiters = [threading.Thread(target=wait) for _ in range(4)]
+    for waiter in waiters:
+        waiter.start()
+    load.opened.set()
+    for waiter in waiters:
+        waiter.join()
+    assert failures == ["the library refuses it"] * 4
+    with pytest.raises(ModelLoadError):
+        early.result()
+    assert early.buffer.snapshot.state is JobState.DONE
+    for ask in (lambda: worker.backend, lambda: worker.vocabulary, lambda: worker.submit(Request(PROMPT, 1))):
+        with pytest.raises(ModelLoadError):
+            ask()
+
+
+def test_a_job_cancelled_before_the_load_ended_is_cancelled(start: Start) -> None:
+    backend = ScriptedBackend()
+    load = Gate(lambda: backend)
+    worker = start(load)
+    job = worker.submit(Request(PROMPT, 5))
+    assert milliseconds_to_end(job, job.cancel) < CANCEL_MS
+    load.opened.set()
+    assert job.result().stop_reason is StopReason.CANCELLED
+    worker.submit(Request(PROMPT, 1)).result()
+
+
+def test_closing_cancels_the_running_job_and_drops_the_waiting_ones(start: Start) -> None:
+    backend = ScriptedBackend(seconds_per_token=30)
+    worker = start(lambda: backend)
+    running, waiting = worker.submit(Request(PROMPT, 5)), worker.submit(Request(PROMPT, 5))
+    wait_for_state(running, JobState.PREFILL)
+    assert milliseconds_to_end(running, worker.close) < CANCEL_MS
+    assert running.result().stop_reason is StopReason.CANCELLED
+    with pytest.raises(KhepriError, match="closed"):
+        waiting.result()
+    assert waiting.buffer.snapshot.state is JobState.DONE
+    assert backend.is_closed
+    with pytest.raises(KhepriError, match="closed"):
+        worker.submit(Request(PROMPT, 5))
+    waiting.cancel()
+    running.cancel()
+
+
+@pytest.mark.parametrize("succeeds", [True, False])
+def test_closing_during_a_load_waits_for_it_and_frees_the_model(start: Start, succeeds: bool) -> None:
+    backend = ScriptedBackend()
+    load = Gate((lambda: backend) if succeeds else refuse)
+    worker = start(load)
+    assert load.entered.wait(20)
+    job = worker.submit(Request(PROMPT, 5))
+    threading.Timer(0.1, load.opened.set).start()
+    worker.close()
+    with pytest.raises(KhepriError):
+        job.result()
+    assert backend.is_closed == succeeds
+
+
+def test_closing_often_and_from_everywhere_is_closing_once(start: Start) -> None:
+    worker = start(lambda: ScriptedBackend(seconds_per_token=30))
+    worker.submit(Request(PROMPT, 5))
+    closers = [threading.Thread(target=worker.close) for _ in range(6)]
+    for closer in closers:
+        closer.start()
+    for closer in closers:
+        closer.join(20)
+        assert not closer.is_alive()
+    for _ in range(20):
+        worker.close()
+
+
+def test_every_job_ends_however_submitting_cancelling_and_closing_meet() -> None:
+    for round_number in range(25):
+        worker = EngineWorker(lambda: ScriptedBackend(seconds_per_token=0.0005), 8)
+        jobs: list[Job] = []
+
+        def submit(worker: EngineWorker = worker, jobs: list[Job] = jobs) -> None:
+            for number in range(20):
+                try:
+                    job = worker.submit(Request((number + 1, 2, 3), 2))
+                except UsageError:
+                    time.sleep(0.001)
+                    continue
+                except KhepriError:
+                    return
+                jobs.append(job)
+                if number % 3 == 0:
+                    job.cancel()
+
+        submitters = [threading.Thread(target=submit) for _ in range(4)]
+        for submitter in submitters:
+            submitter.start()
+        time.sleep(round_number / 1000)
+        worker.close()
+        for submitter in submitters:
+            submitter.join(20)
+            assert not submitter.is_alive()
+        assert all(job.wait(5) for job in jobs)
+        assert {job.buffer.snapshot.state for job in jobs} <= {JobState.DONE}
+
+
+def test_jobs_from_many_threads_each_get_their_own_answer(start: Start) -> None:
+    worker = start(ScriptedBackend)
+    answers: dict[int, tuple[int, ...]] = {}
+
+    def ask(number: int) -> None:
+        answers[number] = worker.submit(Request((number, *PROMPT), 6)).result().tokens
+
+    askers = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+    for asker in askers:
+        asker.start()
+    for asker in askers:
+        asker.join(20)
+    for number in range(8):
+        assert worker.submit(Request((number, *PROMPT), 6)).result().tokens == answers[number]
+
+
+def test_a_real_model_is_freed_at_any_moment_of_its_life(start: Start, tiny_model: Path) -> None:
+    for delay_ms in (0, 1, 3, 10):
+        worker = start(lambda: LlamaCppBackend(LoadOptions(tiny_model, 2048, 1, 64)), 64)
+        job = worker.submit(Request(tuple(range(200)), 1800))
+        worker.wait_loaded()
+        vocabulary = worker.vocabulary
+        time.sleep(delay_ms / 1000)
+        worker.close()
+        assert job.wait(0)
+        with pytest.raises(KhepriError):
+            vocabulary.tokenize("too late")
+
+
+ABANDON = """
+import sys, time
+from pathlib import Path
+from khepri.engine.backend import LoadOptions
+from khepri.engine.backends.llama_cpp import LlamaCppBackend
+from khepri.engine.request import Request
+from khepri.engine.worker import EngineWorker
+worker = EngineWorker(lambda: LlamaCppBackend(LoadOptions(Path(sys.argv[1]), 2048, 1, 64)), 64)
+job = worker.submit(Request(tuple(range(200)), 1800))
+worker.wait_loaded()
+while not job.buffer.snapshot.completion_tokens >= int(sys.argv[2]):
+    time.sleep(0.001)
+if sys.argv[3] == "raise":
+    raise SystemExit(7)
+"""
+
+
+@pytest.mark.parametrize("tokens", [0, 1, 50])
+@pytest.mark.parametrize(("manner", "status"), [("return", 0), ("raise", 7)])
+def test_a_program_that_forgets_to_close_ends_as_it_wants_to(
+    tiny_model: Path, tokens: int, manner: str, status: int
+) -> None:
+    command = [sys.executable, "-c", ABANDON, str(tiny_model), str(tokens), manner]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (status, "")
