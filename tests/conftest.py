@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from khepri.errors import NoModelError
+from khepri.models import stores
+from khepri.models.catalogue import DEFAULT_TARGET
 from tests.support.tiny_model import write_tiny_model
 
 pytest.register_assert_rewrite("tests.engine.conformance")
@@ -39,3 +42,22 @@ def git(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatc
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random llama model of half a megabyte, under a name that every layer must carry through."""
     return write_tiny_model(tmp_path_factory.mktemp("models") / "a 'tiny' model é 🐞.gguf")
+
+
+@pytest.fixture(scope="session")
+def default_model() -> Path:
+    """The default target of the catalogue; a test that asks for it carries the mark ``real_model``."""
+    return _real_model(DEFAULT_TARGET.name)
+
+
+@pytest.fixture(scope="session")
+def small_model() -> Path:
+    """The smallest real model of the catalogue; a test that asks for it carries the mark ``real_model``."""
+    return _real_model("tiny")
+
+
+def _real_model(name: str) -> Path:
+    try:
+        return stores.find(name).path
+    except NoModelError as error:
+        pytest.fail(f"{error.message}; run `make models`", pytrace=False)
