@@ -7,12 +7,14 @@ to the first time.
 import difflib
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from khepri.errors import ToolError
 from khepri.repo.symbols import Symbol, outline
-from khepri.repo.text import cut_line, printable, read_text
+from khepri.repo.text import TextFile, cut_line, printable, read_text
 from khepri.tools.base import Arguments, Observation, ToolContext
+from khepri.tools.definition import find_definition
 from khepri.tools.fit import fit
 
 _MOST_CHARS: Final = 240
@@ -33,40 +35,49 @@ def run(context: ToolContext, arguments: Arguments) -> Observation:
     lines = content.text.removesuffix("\n").split("\n") if content.text else []
     if not lines:
         return _said(context, path, f"{path} is empty", "empty file")
+    file = _File(path, content, lines)
     symbol = arguments.get("symbol")
-    remark = ""
     if isinstance(symbol, str) and symbol.strip():
-        found = _definition(path, content.text, symbol.strip().removesuffix("()"))
-        remark = found if isinstance(found, str) else ""
-        start, end = (1, len(lines)) if isinstance(found, str) else found
+        span, remark = _definition(file, symbol.strip())
     else:
-        start, end = _range(path, arguments, len(lines))
-    return _show(context, path, lines, (start, end), remark, is_cut=content.is_cut)
+        span, remark = _range(file, arguments), ""
+    return _show(context, file, span, remark)
 
 
-def _range(path: str, arguments: Arguments, count: int) -> tuple[int, int]:
+@dataclass(frozen=True)
+class _File:
+    path: str
+    content: TextFile
+    lines: Sequence[str]
+
+
+def _range(file: _File, arguments: Arguments) -> tuple[int, int]:
     start, end = arguments.get("start"), arguments.get("end")
+    count = len(file.lines)
     first = start if isinstance(start, int) else 1
     last = end if isinstance(end, int) else count
+    if first > count and file.content.is_cut:
+        raise ToolError(
+            f"{file.path} is too large: only its first {count} lines can be read", "use search for what comes later"
+        )
     if first > count:
-        raise ToolError(f"{path} has {count} lines", f"ask for lines between 1 and {count}")
+        raise ToolError(f"{file.path} has {count} lines", f"ask for lines between 1 and {count}")
     if last < first:
         raise ToolError(f"the range {first}-{last} is empty", "start must not be larger than end")
     return first, min(last, count)
 
 
-def _definition(path: str, text: str, name: str) -> tuple[int, int] | str:
-    """Return the lines of the one definition of that name, or a remark where there is none; the last part will do."""
-    symbols = outline(path, text)
-    found = [s for s in symbols if s.qualified_name == name] or [s for s in symbols if s.name == name]
-    if not found:
-        found = [s for s in symbols if s.qualified_name.endswith(f".{name}") or s.name.lower() == name.lower()]
-    if found and len({s.qualified_name for s in found}) == 1:
-        return found[0].start_line, found[0].end_line
-    if found:
-        listing = ", ".join(f"{s.qualified_name} (line {s.start_line})" for s in found[:_MOST_NAMES])
-        raise ToolError(f"{name} is defined more than once in {path}", f"name one of: {listing}")
-    return f"{path} does not define {printable(name)[:80]}; {_suggestion(symbols, name)}. Its beginning:"
+def _definition(file: _File, name: str) -> tuple[tuple[int, int], str]:
+    """Return the lines of the definition of that name, or the whole file, and a remark on what was not as asked."""
+    symbols = outline(file.path, file.content.text)
+    found = find_definition(file.path, symbols, name)
+    if found is None:
+        where = f"the readable beginning of {file.path}" if file.content.is_cut else file.path
+        said = f"{where} does not define {printable(name)[:80]}; {_suggestion(symbols, name)}. Its beginning:"
+        return (1, len(file.lines)), said
+    elsewhere = ", ".join(f"{start}-{end}" for start, end in found.elsewhere[:_MOST_NAMES])
+    remark = f"{printable(name)[:80]} is also defined in lines {elsewhere}." if elsewhere else ""
+    return (found.start_line, min(found.end_line, len(file.lines))), remark
 
 
 def _suggestion(symbols: Sequence[Symbol], name: str) -> str:
@@ -76,31 +87,38 @@ def _suggestion(symbols: Sequence[Symbol], name: str) -> str:
     return f"it defines {', '.join(shown)}" if shown else "read it by lines, or use search"
 
 
-def _show(
-    context: ToolContext, path: str, lines: Sequence[str], span: tuple[int, int], remark: str, *, is_cut: bool
-) -> Observation:
+def _show(context: ToolContext, file: _File, span: tuple[int, int], remark: str) -> Observation:
     start, end = span
-    digest = hashlib.sha256("\n".join(lines[start - 1 : end]).encode("utf-8", "replace")).hexdigest()[:16]
-    key = f"read {path} {start}-{end} {digest}"
-    if key in context.seen:
-        return _said(context, path, f"{path} lines {start}-{end}: shown above already, unchanged", "shown already")
-    context.seen.add(key)
+    path, lines = file.path, file.lines
     width = len(str(end))
     rows = [
         f"{number:>{width}}  {cut_line(printable(lines[number - 1]), _MOST_CHARS)}" for number in range(start, end + 1)
     ]
-    whole = f" of {len(lines)}{' or more' if is_cut else ''}"
+    whole = f" of {len(lines)}{' or more' if file.content.is_cut else ''}"
+    header = f"{path}, lines {start}-{end}{whole}:"
 
     def note(kept: int) -> str:
         return f"[cut after line {start + kept - 1}; read on with start={start + kept}, or name a symbol]"
 
-    header = f"{remark}\n{path}, lines {start}-{end}{whole}:".lstrip()
     fitted = fit(rows, context.count_tokens, context.budget_tokens, note, header=header)
     last = start + fitted.kept - 1
+    # What counts as seen are the lines that fitted, not the lines that were asked for.
+    digest = hashlib.sha256("\n".join(lines[start - 1 : last]).encode("utf-8", "replace")).hexdigest()[:16]
+    key = f"read {path} {start}-{last} {digest}"
+    if fitted.kept and key in context.seen:
+        onward = f"; read on with start={last + 1}" if last < end else ""
+        again = f"{path} lines {start}-{last}: shown above already, unchanged{onward}"
+        return _said(context, path, f"{remark}\n{again}".lstrip(), "shown already")
+    if remark:
+        fitted = fit(rows, context.count_tokens, context.budget_tokens, note, header=f"{remark}\n{header}")
+        last = start + fitted.kept - 1
+    if fitted.kept:
+        context.seen.add(key)
     return Observation(
         text=fitted.text, tokens=fitted.tokens, summary=f"{path}:{start}-{max(start, last)}", paths=(path,)
     )
 
 
 def _said(context: ToolContext, path: str, text: str, summary: str) -> Observation:
-    return Observation(text=text, tokens=context.count_tokens(text), summary=summary, paths=(path,))
+    fitted = fit([], context.count_tokens, context.budget_tokens, header=text)
+    return Observation(text=fitted.text, tokens=fitted.tokens, summary=summary, paths=(path,))
