@@ -1,5 +1,6 @@
 """From a model file to a running engine: probe, choose settings, load."""
 
+import threading
 from pathlib import Path
 
 from khepri.engine.backend import Backend, LoadOptions
@@ -24,17 +25,21 @@ def launch(
 
     What goes wrong with the load (``ModelLoadError``, ``OutOfMemoryError``) reaches everybody who waits for the engine.
     """
+    closing = threading.Event()
 
     def load() -> Backend:
         _check_memory(model)
-        allowed = probe(model, probe_cache).extra_buffers if extra_buffers == "auto" else extra_buffers == "on"
+        if extra_buffers == "auto":
+            allowed = probe(model, probe_cache, cancelled=closing).extra_buffers
+        else:
+            allowed = extra_buffers == "on"
         # The library is imported only now: its import costs time, and a first load belongs to the probe's child.
         from khepri.engine.backends.llama_cpp import LlamaCppBackend
 
         cores = threads or describe_cpu().physical_cores
         return LlamaCppBackend(LoadOptions(model, context_tokens, cores, batch_tokens, extra_buffers=allowed))
 
-    return EngineWorker(load, batch_tokens)
+    return EngineWorker(load, batch_tokens, closing=closing)
 
 
 def _check_memory(model: Path) -> None:

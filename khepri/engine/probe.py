@@ -13,6 +13,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
@@ -25,6 +27,7 @@ from khepri.errors import CancelledError, KhepriError, ModelLoadError, OutOfMemo
 _CONTEXT_TOKENS = 256
 _PROBE_TOKENS = 48
 _TIMEOUT_S = 300
+_POLL_S = 0.1
 _REFUSED = 3
 _NO_MEMORY = 4
 # What a processor does to a program. SIGABRT is not among them: the library also aborts itself when memory runs out.
@@ -57,7 +60,12 @@ class ChildResult:
 ChildRunner = Callable[[Path, bool], ChildResult]
 
 
-def probe(model: Path, cache_file: Path, run_child: ChildRunner | None = None) -> Verdict:
+def probe(
+    model: Path,
+    cache_file: Path,
+    run_child: ChildRunner | None = None,
+    cancelled: threading.Event | None = None,
+) -> Verdict:
     """Return the fastest settings under which ``model`` survives a first batch on this machine.
 
     Costs one load of the model the first time and nothing afterwards.
@@ -66,9 +74,11 @@ def probe(model: Path, cache_file: Path, run_child: ChildRunner | None = None) -
         model: The GGUF file.
         cache_file: Where verdicts are kept; a file that cannot be read or written only costs a new probe.
         run_child: Runs one probe; the default starts this module in a child process.
+        cancelled: Set by another thread to kill the child and give up.
 
     Raises:
-        CancelledError: The child was interrupted from the keyboard, as everything in a terminal's foreground is.
+        CancelledError: ``cancelled`` was set, or the child was interrupted from the keyboard, as everything in a
+            terminal's foreground is.
         ModelLoadError: The library is missing, refuses the file, or dies under every setting.
         OutOfMemoryError: The model does not fit into memory.
     """
@@ -76,7 +86,7 @@ def probe(model: Path, cache_file: Path, run_child: ChildRunner | None = None) -
     known = _read_verdicts(cache_file)
     if key in known:
         return Verdict(known[key].extra_buffers, known[key].reason, was_cached=True)
-    verdict = _first_survivor(model, run_child or _run_child)
+    verdict = _first_survivor(model, run_child or _child_runner(cancelled or threading.Event()))
     if verdict.is_lasting:
         _write_verdicts(cache_file, {**known, key: verdict})
     return verdict
@@ -123,25 +133,42 @@ def _cause(result: ChildResult) -> str:
         return f"signal {-result.returncode}"
 
 
-def _run_child(model: Path, extra_buffers: bool) -> ChildResult:
-    # -P keeps the working folder, which may be a stranger's repository, off the import path.
-    command = [sys.executable, "-P", "-m", "khepri.engine.probe", str(model), str(int(extra_buffers))]
-    # An assertion of the library's would start a debugger to print a backtrace.
-    environment = {**os.environ, "GGML_NO_BACKTRACE": "1"}
-    try:
-        done = subprocess.run(
-            command,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_TIMEOUT_S,
-        )
-    except subprocess.TimeoutExpired:
-        return ChildResult(1, f"no answer within {_TIMEOUT_S} s")
-    lines = done.stderr.strip().splitlines()
-    return ChildResult(done.returncode, lines[-1] if lines else "")
+def _child_runner(cancelled: threading.Event) -> ChildRunner:
+    def run(model: Path, extra_buffers: bool) -> ChildResult:
+        # -P keeps the working folder, which may be a stranger's repository, off the import path.
+        command = [sys.executable, "-P", "-m", "khepri.engine.probe", str(model), str(int(extra_buffers))]
+        # An assertion of the library's would start a debugger to print a backtrace.
+        environment = {**os.environ, "GGML_NO_BACKTRACE": "1"}
+        with (
+            tempfile.TemporaryFile() as errors,
+            subprocess.Popen(
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors
+            ) as child,
+        ):
+            try:
+                returncode = _await_child(child, cancelled)
+            finally:
+                child.kill()
+            errors.seek(0)
+            lines = errors.read().decode("utf-8", "replace").strip().splitlines()
+        if returncode is None:
+            return ChildResult(1, f"no answer within {_TIMEOUT_S} s")
+        return ChildResult(returncode, lines[-1] if lines else "")
+
+    return run
+
+
+def _await_child(child: subprocess.Popen[bytes], cancelled: threading.Event) -> int | None:
+    """Return the child's exit status, or None when its time is over."""
+    deadline_s = time.monotonic() + _TIMEOUT_S
+    while time.monotonic() < deadline_s:
+        if cancelled.is_set():
+            raise CancelledError("the first try of the model was cancelled")
+        try:
+            return child.wait(_POLL_S)
+        except subprocess.TimeoutExpired:
+            continue
+    return None
 
 
 def _key(model: Path) -> str:

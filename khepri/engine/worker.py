@@ -87,10 +87,15 @@ class EngineWorker:
         load: Makes the backend; called on the worker's thread.
         batch_tokens: Most tokens of one prefill pass.
         clock: Monotonic seconds.
+        closing: Set when ``close`` is called, so that a load which knows it can break off.
     """
 
     def __init__(
-        self, load: Callable[[], Backend], batch_tokens: int, clock: Callable[[], float] = time.perf_counter
+        self,
+        load: Callable[[], Backend],
+        batch_tokens: int,
+        clock: Callable[[], float] = time.perf_counter,
+        closing: threading.Event | None = None,
     ) -> None:
         self._load = load
         self._batch_tokens = batch_tokens
@@ -103,7 +108,7 @@ class EngineWorker:
         self._backend: Backend | None = None
         self._compiler: Future[GrammarCompiler] = Future()
         self._running: Job | None = None
-        self._closing = False
+        self._closing = closing or threading.Event()
         # Guards _running, _closing and the way into the queue; reentrant because a signal handler may cancel a job.
         self._lock = threading.RLock()
         self._thread = threading.Thread(target=self._run, name="khepri-engine", daemon=True)
@@ -159,7 +164,7 @@ class EngineWorker:
         """
         job = Job(request, self._cancel)
         with self._lock:
-            if self._closing:
+            if self._closing.is_set():
                 raise KhepriError("the engine is closed")
             if self._load_error is not None:
                 raise self._load_error
@@ -175,8 +180,8 @@ class EngineWorker:
         A load that is under way is waited for. Calling it again, from any thread, waits for the same end.
         """
         with self._lock:
-            if not self._closing:
-                self._closing = True
+            if not self._closing.is_set():
+                self._closing.set()
                 if self._running is not None:
                     self._cancel(self._running)
                 self._drain()
@@ -236,7 +241,7 @@ class EngineWorker:
         with self._lock:
             if job.is_done:
                 return
-            if self._closing:
+            if self._closing.is_set():
                 job.finish(None, _closed_too_early())
                 return
             self._running = job

@@ -9,7 +9,7 @@ from khepri.engine.hardware import total_memory_bytes
 from khepri.engine.launch import launch
 from khepri.engine.request import Request, StopReason
 from khepri.engine.worker import EngineWorker
-from khepri.errors import ModelError, ModelLoadError, OutOfMemoryError
+from khepri.errors import CancelledError, KhepriError, ModelError, ModelLoadError, OutOfMemoryError
 
 
 def start(model: Path, tmp_path: Path, extra_buffers: str = "auto", threads: int = 1) -> EngineWorker:
@@ -66,6 +66,21 @@ def test_a_model_larger_than_the_memory_is_not_tried(tmp_path: Path) -> None:
     with start(huge, tmp_path) as engine, pytest.raises(OutOfMemoryError, match="of memory"):
         engine.wait_loaded()
     assert not (tmp_path / "probe.json").exists()
+
+
+def test_closing_during_the_probe_does_not_wait_for_it(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import time; time.sleep(600)", encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    engine = start(tiny_model, tmp_path)
+    job = engine.submit(Request((1,), 1))
+    assert not engine.wait_loaded(0.3)
+    engine.close()
+    with pytest.raises(KhepriError):
+        job.result()
+    with pytest.raises(CancelledError):
+        engine.wait_loaded()
 
 
 def test_every_waiting_request_gets_the_error_of_the_load(tmp_path: Path) -> None:

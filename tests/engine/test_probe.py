@@ -5,8 +5,10 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
+import psutil
 import pytest
 
 from khepri.engine.probe import ChildResult, probe
@@ -205,6 +207,21 @@ def test_a_file_name_that_is_no_text_is_loaded_all_the_same(tiny_model: Path, tm
     strange.write_bytes(tiny_model.read_bytes())
     assert probe(strange, cache_file).reason
     assert probe(strange, cache_file).was_cached
+
+
+def test_a_probe_that_is_cancelled_kills_its_child_at_once(
+    tiny_model: Path, cache_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Python runs this file before anything else, so that the child never comes to an end by itself.
+    (tmp_path / "sitecustomize.py").write_text("import time; time.sleep(600)", encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    others = set(psutil.Process().children())
+    cancelled = threading.Event()
+    threading.Timer(0.2, cancelled.set).start()
+    with pytest.raises(CancelledError):
+        probe(tiny_model, cache_file, cancelled=cancelled)
+    assert set(psutil.Process().children()) <= others
+    assert not cache_file.exists()
 
 
 def test_modules_in_the_working_folder_are_not_imported(
