@@ -242,7 +242,7 @@ def test_folders_binaries_pipes_secrets_and_links_out_are_refused(tree: Path, ca
         "blob": "binary file, 256 bytes",
         "pipe": "not a regular file",
         ".env": "secret",
-        "out": "outside",
+        "out": "leads out of the repository",
         "../x": "",
         "/etc/passwd": "",
         "none.py": "",
