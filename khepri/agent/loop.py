@@ -24,7 +24,7 @@ from khepri.agent.events import (
 from khepri.agent.guards import CallGuard, repeats_itself
 from khepri.agent.metrics import summarize
 from khepri.agent.prompt import Prompt
-from khepri.agent.protocol import TRIGGER, ToolCall, may_be_call, parse
+from khepri.agent.protocol import TRIGGER, ToolCall, may_be_call, opening_grammar, parse
 from khepri.engine.buffer import JobState, Snapshot
 from khepri.engine.request import Generation, Request, SamplingParams, StopReason, ToolCallGrammar
 from khepri.engine.worker import EngineWorker, Job
@@ -38,6 +38,7 @@ _CALL_TOKENS = 160
 _LEAST_ANSWER_TOKENS = 64
 _LEAST_OBSERVATION_TOKENS = 48
 _REPEATED_CHARS = 300
+_MOST_REFUSALS = 1
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,7 @@ class AgentLoop:
         self._cancelled = threading.Event()
         self._job: Job | None = None
         self._guard = CallGuard()
+        self._cited: dict[str, None] = {}
         self._tool_names = [manifest.name for manifest in registry.manifests]
 
     def run(self, looks: Sequence[ToolCall], model: str, started_s: float, load_ms: float) -> Finished:
@@ -123,7 +125,7 @@ class AgentLoop:
         """Return the answer and why it ended."""
         while True:
             reply = self._act(progress)
-            text = reply.generation.text.strip()
+            text = reply.text.strip()
             if reply.call is None:
                 if not text and not reply.was_stopped:
                     raise self._no_answer(progress)
@@ -132,17 +134,27 @@ class AgentLoop:
 
     def _act(self, progress: _Progress) -> "_Reply":
         """Let the model write one turn: a call, or an answer that is emitted as it comes."""
-        may_call = len(progress.steps) < self._settings.steps and bool(self._tool_names) and self._has_room_for_call()
+        may_call = self._may_call(progress)
+        if not self._cited:
+            window = _PREFACE_TOKENS if may_call else 0
+            grammar = ToolCallGrammar(TRIGGER, self._grammar, window) if self._tool_names else None
+            return self._write(_Reply(may_call), grammar, progress)
+        opening_rules = opening_grammar(self._grammar if may_call else "", tuple(self._cited))
+        opening = self._write(_Reply(may_call), ToolCallGrammar(TRIGGER, opening_rules, 0, forced=True), progress)
+        if opening.call is not None or opening.generation.stop_reason is not StopReason.TOOL_CALL:
+            return opening
+        rest = _Reply(may_call=False, text=opening.text, emitted=opening.emitted)
+        return self._write(rest, ToolCallGrammar(TRIGGER, self._grammar, 0), progress)
+
+    def _write(self, reply: "_Reply", grammar: ToolCallGrammar | None, progress: _Progress) -> "_Reply":
+        """Generate what comes next in the assistant's turn and append it to the prompt."""
         budget = min(self._settings.max_tokens, self._room())
         if budget < 1:
             raise self._context_full(len(self._prompt) + _LEAST_ANSWER_TOKENS)
-        window = _PREFACE_TOKENS if may_call else 0
-        grammar = ToolCallGrammar(TRIGGER, self._grammar, window) if self._tool_names else None
         request = Request(self._prompt.ids, budget, self._settings.sampling, grammar)
         self._job = job = self._engine.submit(request)
         if self._cancelled.is_set():
             job.cancel()
-        reply = _Reply(may_call)
         self._follow(job, reply, progress)
         reply.generation = job.result()
         self._job = None
@@ -206,7 +218,7 @@ class AgentLoop:
         """Make several calls in the model's name, sharing the budget of one observation."""
         budget = self._observation_budget() // len(calls)
         for call in calls:
-            self._prompt.write_call(json.dumps({"name": call.name, "arguments": call.arguments}))
+            self._prompt.write_call(json.dumps({"name": call.name, "arguments": dict(call.arguments)}))
         observations = [self._run_tool(call, budget, progress) for call in calls]
         self._prompt.follow(self._observation_message(observations, progress))
 
@@ -236,15 +248,21 @@ class AgentLoop:
             observation.text,
         )
         progress.steps.append(finished)
+        if not observation.is_error:
+            self._cited.update(dict.fromkeys(observation.paths))
         self._emit(finished)
         return observation
 
     def _observation_message(self, observations: Sequence[Observation], progress: _Progress) -> str:
         parts = [assets.render_prompt("observation.md", text=each.text).strip() for each in observations]
-        is_last = self._guard.refusals > 1 or len(progress.steps) >= self._settings.steps
-        reminder = "answer_now.md" if is_last or not self._has_room_for_call() else "reminder.md"
+        reminder = "reminder.md" if self._may_call(progress) else "answer_now.md"
         parts.append(assets.render_prompt(reminder, question=self._question).rstrip())
         return "\n".join(parts)
+
+    def _may_call(self, progress: _Progress) -> bool:
+        """True while another call is within the steps, has room, and the model is not going in circles."""
+        has_steps = len(progress.steps) < self._settings.steps and self._guard.refusals < _MOST_REFUSALS
+        return has_steps and bool(self._tool_names) and self._has_room_for_call()
 
     def _room(self) -> int:
         """Return how many tokens the context still holds."""

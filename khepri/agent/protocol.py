@@ -50,6 +50,23 @@ def tool_grammar(manifests: Sequence[Manifest], files: Sequence[str], folders: S
     return "\n".join([rules[0], "call: " + " | ".join(calls), *rules[1:]])
 
 
+def opening_grammar(call_grammar: str, cited: Sequence[str]) -> str:
+    """Return the Lark grammar of how a reply begins once files were read: with the path of one of them, or a call.
+
+    A small model that must first say which file it speaks of stays with what that file says.
+
+    Args:
+        call_grammar: From ``tool_grammar``; empty if no call may be made.
+        cited: Paths of the files that were read, at least one.
+    """
+    names = " | ".join(json.dumps(path, ensure_ascii=False) for path in cited if _is_text(path))
+    citation = f'citation: "`" ({names}) "`"'
+    if not call_grammar:
+        return f"start: citation\n{citation}"
+    rules = call_grammar.replace("start:", "tool_call:", 1)
+    return f'start: "{TRIGGER}" tool_call | citation\n{citation}\n{rules}'
+
+
 def _constrained_schema(
     parameters: Mapping[str, JsonValue], files: Sequence[str], folders: Sequence[str]
 ) -> dict[str, JsonValue]:

@@ -155,7 +155,8 @@ class Session:
             prompt.follow(message)
         loop = self._loop(task, prompt, question)
         task.attach(loop)
-        looks = [_look(place) for place in places[:_LOOKS]]
+        # The best place comes last: a small model leans on what it read last.
+        looks = [_look(place) for place in reversed(places[:_LOOKS])]
         return loop.run(looks, self._model.name, asked_s, load_ms)
 
     def _loop(self, task: Task, prompt: Prompt, question: Question) -> AgentLoop:
