@@ -1,3 +1,4 @@
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -6,8 +7,17 @@ import pytest
 
 from khepri.engine.backend import Backend, Batch, LoadOptions
 from khepri.engine.backends.llama_cpp import LlamaCppBackend
-from khepri.errors import KhepriError, ModelLoadError
-from tests.engine.conformance import BATCH_TOKENS, CONTEXT_TOKENS, SEQUENCES, BackendConformance, Exactness
+from khepri.engine.naive_prefix import NaivePrefixCache
+from khepri.errors import CancelledError, KhepriError, ModelLoadError
+from tests.engine.conformance import (
+    BATCH_TOKENS,
+    CONTEXT_TOKENS,
+    SEQUENCES,
+    BackendConformance,
+    Exactness,
+    feed,
+)
+from tests.support.tiny_model import write_tiny_recurrent_model
 
 
 @pytest.fixture
@@ -119,3 +129,52 @@ def test_the_library_says_nothing_on_the_terminal(
         LlamaCppBackend(LoadOptions(tmp_path / "none.gguf", CONTEXT_TOKENS, 1))
     captured = capfd.readouterr()
     assert (captured.out, captured.err) == ("", "")
+
+
+@pytest.fixture
+def recurrent(tmp_path: Path) -> Iterator[LlamaCppBackend]:
+    path = write_tiny_recurrent_model(tmp_path / "recurrent.gguf")
+    backend = LlamaCppBackend(LoadOptions(path, CONTEXT_TOKENS, 1, BATCH_TOKENS))
+    yield backend
+    backend.close()
+
+
+def test_a_recurrent_model_says_that_it_cannot_remove_a_tail_and_keeps_its_sequence(
+    recurrent: LlamaCppBackend,
+) -> None:
+    assert not recurrent.capabilities.can_remove_tail
+    tokens = recurrent.vocabulary.tokenize("def the thing: return a name")
+    expected = feed(recurrent, tokens, 1)
+    assert recurrent.sequence_remove(0, 0)
+    feed(recurrent, tokens[:-1], 8)
+    assert not recurrent.sequence_remove(0, 4)
+    assert recurrent.sequence_length(0) == len(tokens) - 1
+    Exactness(0.02).check(feed(recurrent, tokens[-1:], 1), expected[-1:])
+
+
+def go_on_until_interrupted(backend: LlamaCppBackend, tokens: list[int]) -> None:
+    backend.decode(Batch(tuple(tokens), backend.sequence_length(0)))
+    while True:
+        backend.decode(Batch((tokens[0],), backend.sequence_length(0)))
+
+
+def test_the_prefix_cache_starts_anew_where_a_recurrent_model_was_interrupted(recurrent: LlamaCppBackend) -> None:
+    tokens = recurrent.vocabulary.tokenize("more and more of the same, and then some of it once again")[:40]
+    expected = feed(recurrent, tokens, 40)
+    recurrent.sequence_remove(0, 0)
+    cache = NaivePrefixCache(recurrent)
+    for round_number in range(20):
+        start = cache.match(tokens)
+        if start < 20:
+            feed(recurrent, tokens[start:20], 20)
+            cache.extend(tokens[start:20])
+        timer = threading.Timer(round_number * 0.0001, recurrent.interrupt)
+        timer.start()
+        with pytest.raises(CancelledError):
+            go_on_until_interrupted(recurrent, tokens[20:])
+        timer.join()
+        recurrent.resume()
+        cache.truncate(cache.length)
+        cache.check_integrity()
+    start = cache.match(tokens)
+    Exactness(0.02).check(feed(recurrent, tokens[start:], 40), expected[start:])

@@ -1,6 +1,6 @@
-"""Makes a tiny random llama model as a GGUF file: real to the library, made in a second, the same every time.
+"""Makes tiny random models as GGUF files: real to the library, made in milliseconds, the same every time.
 
-Its vocabulary is byte-level BPE with a few merges, so that every text can be said and a character can be split over
+Their vocabulary is byte-level BPE with a few merges, so that every text can be said and a character can be split over
 tokens; it knows ChatML and one user-defined token, ``<tool_call>``, as the models of the catalogue do.
 """
 
@@ -19,6 +19,9 @@ CHAT_TEMPLATE = (
 )
 _MERGED_WORDS = ("the", "ing", "def", "return", "name", "\n\n", " a")
 _LAYERS, _WIDTH, _HEADS, _HIDDEN = 2, 64, 4, 128
+_CONVOLUTION, _STATE, _RANK = 4, 16, 4
+
+Weights = NDArray[np.float32]
 
 
 def byte_alphabet() -> dict[int, str]:
@@ -29,18 +32,37 @@ def byte_alphabet() -> dict[int, str]:
 
 
 def write_tiny_model(path: Path, *, seed: int = 7) -> Path:
-    """Write the model to ``path`` and return the path."""
-    tokens, types, merges = _vocabulary()
+    """Write a llama model to ``path`` and return the path."""
     writer = gguf.GGUFWriter(path, "llama")
+    writer.add_feed_forward_length(_HIDDEN)
+    writer.add_head_count(_HEADS)
+    writer.add_head_count_kv(_HEADS)
+    writer.add_rope_dimension_count(_WIDTH // _HEADS)
+    n_vocab = _describe(writer)
+    return _finish(writer, path, _attention_weights(n_vocab, np.random.default_rng(seed)))
+
+
+def write_tiny_recurrent_model(path: Path, *, seed: int = 7) -> Path:
+    """Write a Mamba model to ``path`` and return the path; no tail of its sequences can be removed."""
+    writer = gguf.GGUFWriter(path, "mamba")
+    writer.add_feed_forward_length(0)
+    writer.add_head_count(0)
+    writer.add_ssm_conv_kernel(_CONVOLUTION)
+    writer.add_ssm_inner_size(_HIDDEN)
+    writer.add_ssm_state_size(_STATE)
+    writer.add_ssm_time_step_rank(_RANK)
+    n_vocab = _describe(writer)
+    return _finish(writer, path, _recurrent_weights(n_vocab, np.random.default_rng(seed)))
+
+
+def _describe(writer: gguf.GGUFWriter) -> int:
+    """Write what both models have in common and return the size of the vocabulary."""
+    tokens, types, merges = _vocabulary()
     writer.add_name("khepri tiny")
     writer.add_context_length(CONTEXT_TOKENS)
     writer.add_embedding_length(_WIDTH)
     writer.add_block_count(_LAYERS)
-    writer.add_feed_forward_length(_HIDDEN)
-    writer.add_head_count(_HEADS)
-    writer.add_head_count_kv(_HEADS)
     writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_rope_dimension_count(_WIDTH // _HEADS)
     writer.add_file_type(gguf.LlamaFileType.ALL_F32)
     writer.add_vocab_size(len(tokens))
     writer.add_tokenizer_model("gpt2")
@@ -52,7 +74,11 @@ def write_tiny_model(path: Path, *, seed: int = 7) -> Path:
     writer.add_bos_token_id(tokens.index("<|endoftext|>"))
     writer.add_add_bos_token(False)
     writer.add_chat_template(CHAT_TEMPLATE)
-    for name, values in _weights(len(tokens), np.random.default_rng(seed)).items():
+    return len(tokens)
+
+
+def _finish(writer: gguf.GGUFWriter, path: Path, weights: dict[str, Weights]) -> Path:
+    for name, values in weights.items():
         writer.add_tensor(name, values)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -78,20 +104,44 @@ def _vocabulary() -> tuple[list[str], list[gguf.TokenType], list[str]]:
     return [*tokens, *CONTROL_TOKENS, *USER_TOKENS], types, merges
 
 
-def _weights(n_vocab: int, random: np.random.Generator) -> dict[str, NDArray[np.float32]]:
-    def matrix(rows: int, columns: int) -> NDArray[np.float32]:
-        return random.standard_normal((rows, columns), dtype=np.float32) / np.float32(columns**0.5)
+def _matrix(random: np.random.Generator, rows: int, columns: int, scale: float = 1.0) -> Weights:
+    return random.standard_normal((rows, columns), dtype=np.float32) * np.float32(scale / columns**0.5)
 
-    norm = np.ones(_WIDTH, dtype=np.float32)
-    weights = {"token_embd.weight": matrix(n_vocab, _WIDTH) * 8, "output_norm.weight": norm}
-    weights["output.weight"] = matrix(n_vocab, _WIDTH) * 3
+
+def _outer_weights(n_vocab: int, random: np.random.Generator) -> dict[str, Weights]:
+    return {
+        "token_embd.weight": _matrix(random, n_vocab, _WIDTH, 8),
+        "output.weight": _matrix(random, n_vocab, _WIDTH, 3),
+        "output_norm.weight": np.ones(_WIDTH, dtype=np.float32),
+    }
+
+
+def _attention_weights(n_vocab: int, random: np.random.Generator) -> dict[str, Weights]:
+    weights = _outer_weights(n_vocab, random)
     for layer in range(_LAYERS):
         block = f"blk.{layer}"
-        weights[f"{block}.attn_norm.weight"] = norm
-        weights[f"{block}.ffn_norm.weight"] = norm
+        weights[f"{block}.attn_norm.weight"] = np.ones(_WIDTH, dtype=np.float32)
+        weights[f"{block}.ffn_norm.weight"] = np.ones(_WIDTH, dtype=np.float32)
         for name in ("attn_q", "attn_k", "attn_v", "attn_output"):
-            weights[f"{block}.{name}.weight"] = matrix(_WIDTH, _WIDTH) * 2
-        weights[f"{block}.ffn_gate.weight"] = matrix(_HIDDEN, _WIDTH)
-        weights[f"{block}.ffn_up.weight"] = matrix(_HIDDEN, _WIDTH)
-        weights[f"{block}.ffn_down.weight"] = matrix(_WIDTH, _HIDDEN)
+            weights[f"{block}.{name}.weight"] = _matrix(random, _WIDTH, _WIDTH, 2)
+        weights[f"{block}.ffn_gate.weight"] = _matrix(random, _HIDDEN, _WIDTH)
+        weights[f"{block}.ffn_up.weight"] = _matrix(random, _HIDDEN, _WIDTH)
+        weights[f"{block}.ffn_down.weight"] = _matrix(random, _WIDTH, _HIDDEN)
+    return weights
+
+
+def _recurrent_weights(n_vocab: int, random: np.random.Generator) -> dict[str, Weights]:
+    weights = _outer_weights(n_vocab, random)
+    for layer in range(_LAYERS):
+        block = f"blk.{layer}"
+        weights[f"{block}.attn_norm.weight"] = np.ones(_WIDTH, dtype=np.float32)
+        weights[f"{block}.ssm_in.weight"] = _matrix(random, 2 * _HIDDEN, _WIDTH, 2)
+        weights[f"{block}.ssm_conv1d.weight"] = _matrix(random, _HIDDEN, _CONVOLUTION)
+        weights[f"{block}.ssm_conv1d.bias"] = np.zeros(_HIDDEN, dtype=np.float32)
+        weights[f"{block}.ssm_x.weight"] = _matrix(random, _RANK + 2 * _STATE, _HIDDEN)
+        weights[f"{block}.ssm_dt.weight"] = _matrix(random, _HIDDEN, _RANK)
+        weights[f"{block}.ssm_dt.bias"] = np.zeros(_HIDDEN, dtype=np.float32)
+        weights[f"{block}.ssm_a"] = -np.tile(np.arange(1, _STATE + 1, dtype=np.float32), (_HIDDEN, 1))
+        weights[f"{block}.ssm_d"] = np.ones(_HIDDEN, dtype=np.float32)
+        weights[f"{block}.ssm_out.weight"] = _matrix(random, _WIDTH, _HIDDEN)
     return weights
