@@ -34,12 +34,30 @@ def byte_alphabet() -> dict[int, str]:
 def write_tiny_model(path: Path, *, seed: int = 7) -> Path:
     """Write a llama model to ``path`` and return the path."""
     writer = gguf.GGUFWriter(path, "llama")
-    writer.add_feed_forward_length(_HIDDEN)
-    writer.add_head_count(_HEADS)
-    writer.add_head_count_kv(_HEADS)
-    writer.add_rope_dimension_count(_WIDTH // _HEADS)
-    n_vocab = _describe(writer)
+    _describe_attention(writer)
+    n_vocab = _describe_vocabulary(writer)
     return _finish(writer, path, _attention_weights(n_vocab, np.random.default_rng(seed)))
+
+
+def write_tiny_sentencepiece_model(path: Path, *, seed: int = 7) -> Path:
+    """Write a llama model with a vocabulary of the other kind to ``path`` and return the path."""
+    specials = [b"<unk>", b"<s>", b"</s>"]
+    as_bytes = [f"<0x{byte:02X}>".encode() for byte in range(256)]
+    words = ["▁".encode(), "▁the".encode(), "é".encode(), b"th", b"the", *(bytes([byte]) for byte in range(33, 127))]
+    kinds = gguf.TokenType
+    types = [kinds.UNKNOWN, kinds.CONTROL, kinds.CONTROL, *[kinds.BYTE] * 256, *[kinds.NORMAL] * len(words)]
+    tokens = [*specials, *as_bytes, *words]
+    writer = gguf.GGUFWriter(path, "llama")
+    _describe_attention(writer)
+    _describe_model(writer, len(tokens))
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list(tokens)
+    writer.add_token_scores([-float(rank) for rank in range(len(tokens))])
+    writer.add_token_types(types)
+    writer.add_unk_token_id(0)
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+    return _finish(writer, path, _attention_weights(len(tokens), np.random.default_rng(seed)))
 
 
 def write_tiny_recurrent_model(path: Path, *, seed: int = 7) -> Path:
@@ -51,20 +69,31 @@ def write_tiny_recurrent_model(path: Path, *, seed: int = 7) -> Path:
     writer.add_ssm_inner_size(_HIDDEN)
     writer.add_ssm_state_size(_STATE)
     writer.add_ssm_time_step_rank(_RANK)
-    n_vocab = _describe(writer)
+    n_vocab = _describe_vocabulary(writer)
     return _finish(writer, path, _recurrent_weights(n_vocab, np.random.default_rng(seed)))
 
 
-def _describe(writer: gguf.GGUFWriter) -> int:
-    """Write what both models have in common and return the size of the vocabulary."""
-    tokens, types, merges = _vocabulary()
+def _describe_attention(writer: gguf.GGUFWriter) -> None:
+    writer.add_feed_forward_length(_HIDDEN)
+    writer.add_head_count(_HEADS)
+    writer.add_head_count_kv(_HEADS)
+    writer.add_rope_dimension_count(_WIDTH // _HEADS)
+
+
+def _describe_model(writer: gguf.GGUFWriter, n_vocab: int) -> None:
     writer.add_name("khepri tiny")
     writer.add_context_length(CONTEXT_TOKENS)
     writer.add_embedding_length(_WIDTH)
     writer.add_block_count(_LAYERS)
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_file_type(gguf.LlamaFileType.ALL_F32)
-    writer.add_vocab_size(len(tokens))
+    writer.add_vocab_size(n_vocab)
+
+
+def _describe_vocabulary(writer: gguf.GGUFWriter) -> int:
+    """Write the byte-level vocabulary and return its size."""
+    tokens, types, merges = _vocabulary()
+    _describe_model(writer, len(tokens))
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("gpt-2")
     writer.add_token_list(tokens)

@@ -28,6 +28,7 @@ from khepri.errors import (
 
 _NO_KV_SLOT = 1
 _ABORTED = 2
+_MARK = "\x02"  # In no word of any vocabulary, so that it stays a token of its own.
 _ERROR_LEVEL = 4  # As ggml numbers its levels now; the comment in llama_cpp/_logger.py shows older numbers.
 _MEMORY_WORDS = ("allocate", "bad_alloc", "insufficient memory", "out of memory")
 
@@ -99,13 +100,25 @@ class LlamaVocabulary:
         self.bos_id = _token_or_none(native.llama_vocab_bos(self._vocab))
         self.eos_id = _token_or_none(native.llama_vocab_eos(self._vocab))
         self.end_ids = frozenset(i for i in range(self.size) if native.llama_vocab_is_eog(self._vocab, i))
+        mark = self._tokenize(_MARK, special=False)
+        self._mark = mark if b"".join(map(self.piece, mark)) == b" " + _MARK.encode() else []
 
     def tokenize(self, text: str, *, special: bool = False) -> list[int]:
         """Return the canonical token ids of ``text``; see ``Vocabulary.tokenize``.
 
+        SentencePiece vocabularies put a space before every text. It would stand between any two texts that are put
+        together, and no grammar allows it, so that it is drawn to a mark instead and dropped with it.
+
         Raises:
             KhepriError: The backend is closed.
         """
+        if self._mark and text:
+            tokens = self._tokenize(_MARK + text, special=special)
+            if tokens[: len(self._mark)] == self._mark:
+                return tokens[len(self._mark) :]
+        return self._tokenize(text, special=special)
+
+    def _tokenize(self, text: str, *, special: bool) -> list[int]:
         data = text.encode("utf-8", "surrogatepass")
         capacity = len(data) + 8
         tokens = (native.llama_token * capacity)()
