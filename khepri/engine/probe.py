@@ -15,10 +15,11 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import IO
 
 from khepri.engine.backend import Batch, LoadOptions
 from khepri.engine.hardware import describe_cpu
@@ -139,12 +140,7 @@ def _child_runner(cancelled: threading.Event) -> ChildRunner:
         command = [sys.executable, "-P", "-m", "khepri.engine.probe", str(model), str(int(extra_buffers))]
         # An assertion of the library's would start a debugger to print a backtrace.
         environment = {**os.environ, "GGML_NO_BACKTRACE": "1"}
-        with (
-            tempfile.TemporaryFile() as errors,
-            subprocess.Popen(
-                command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors
-            ) as child,
-        ):
+        with tempfile.TemporaryFile() as errors, _start_deaf(command, environment, errors) as child:
             try:
                 returncode = _await_child(child, cancelled)
             finally:
@@ -156,6 +152,17 @@ def _child_runner(cancelled: threading.Event) -> ChildRunner:
         return ChildResult(returncode, lines[-1] if lines else "")
 
     return run
+
+
+def _start_deaf(command: Sequence[str], environment: Mapping[str, str], errors: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start a child in which SIGINT waits until it can mean something: an import turns it into any other error."""
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return subprocess.Popen(
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _await_child(child: subprocess.Popen[bytes], cancelled: threading.Event) -> int | None:
@@ -223,6 +230,8 @@ def _child(model: Path, extra_buffers: bool) -> int:
     """Load the model and evaluate one batch wide enough to reach the library's matrix kernels."""
     import resource
 
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     from khepri.engine.backends.llama_cpp import LlamaCppBackend
 

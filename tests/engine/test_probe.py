@@ -1,7 +1,9 @@
 """The first load may kill its child in any way; Khepri lives, says why, and remembers only what lasts."""
 
+import contextlib
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -221,6 +223,33 @@ def test_a_probe_that_is_cancelled_kills_its_child_at_once(
     with pytest.raises(CancelledError):
         probe(tiny_model, cache_file, cancelled=cancelled)
     assert set(psutil.Process().children()) <= others
+    assert not cache_file.exists()
+
+
+@pytest.mark.parametrize("start_up_s", [0.0, 0.4])
+def test_a_keypress_reaches_the_child_at_any_moment_of_its_life(
+    tiny_model: Path, cache_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start_up_s: float
+) -> None:
+    program = f"import time\ntry: time.sleep({start_up_s})\nexcept KeyboardInterrupt: raise ImportError"
+    (tmp_path / "sitecustomize.py").write_text(program, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    others = set(psutil.Process().children())
+    is_over = threading.Event()
+
+    def press() -> None:
+        while not is_over.wait(0.01):
+            for child in set(psutil.Process().children()) - others:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    child.send_signal(signal.SIGINT)
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    try:
+        with pytest.raises(CancelledError):
+            probe(tiny_model, cache_file)
+    finally:
+        is_over.set()
+        thread.join()
     assert not cache_file.exists()
 
 
