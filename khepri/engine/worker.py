@@ -217,12 +217,14 @@ class EngineWorker:
         engine = _Engine(self._backend, NaivePrefixCache(self._backend), self._batch_tokens)
         self.loaded_s = self._clock()
         self._ready.set()
-        threading.Thread(target=self._compile, name="khepri-grammar", daemon=True).start()
+        compiling = threading.Thread(target=self._compile, name="khepri-grammar", daemon=True)
+        compiling.start()
         try:
             while (job := self._jobs.get()) is not None:
                 self._serve(engine, job)
         finally:
             engine.backend.close()
+            compiling.join()  # an interpreter that ends under its native code would crash
 
     def _fail_until_closed(self, error: BaseException) -> None:
         while (job := self._jobs.get()) is not None:
