@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,7 +92,8 @@ def add(file: Path, name: str | None) -> None:
         ModelFileError: The file is not a complete language model in GGUF format.
         PullError: The folder cannot be written or the disk is full.
     """
-    target = own.add_model(file.expanduser(), models_dir(), name)
+    waiting = partial(_note, "another process is adding a model: waiting for it")
+    target = own.add_model(file.expanduser(), models_dir(), name, waiting)
     _note(f"added {target.stem}; use it with: --model {target.stem}")
 
 

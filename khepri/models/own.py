@@ -14,7 +14,7 @@ from khepri.errors import ModelFileError, NoModelError, UsageError
 from khepri.models.catalogue import lookup
 from khepri.models.gguf_header import read_header
 from khepri.models.layouts import PART_NAME, Store
-from khepri.models.partial import PartialModel, storage_errors
+from khepri.models.partial import PartialModel, locked, storage_errors
 from khepri.models.stores import Inventory, writes_text
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
@@ -27,13 +27,14 @@ _OTHER_PROGRAMS = {
 }
 
 
-def add_model(file: Path, models_dir: Path, name: str | None = None) -> Path:
+def add_model(file: Path, models_dir: Path, name: str | None, waiting: Callable[[], None]) -> Path:
     """Put a GGUF file into Khepri's own folder, as a hard link where that is possible and as a copy otherwise.
 
     Args:
         file: The file; it stays where it is.
         models_dir: Khepri's own folder of models; made if missing.
         name: The name to give it; the file's stem if None.
+        waiting: Called once if another process is adding a file and must be waited for.
 
     Returns:
         The new file.
@@ -56,9 +57,12 @@ def add_model(file: Path, models_dir: Path, name: str | None = None) -> Path:
         )
     stem = _free_name(file, models_dir, name)
     target = models_dir / f"{stem}.gguf"
-    waiting_room = models_dir / ".partial" / f"{stem}.{os.getpid()}.adding"
-    with storage_errors(target):
-        waiting_room.parent.mkdir(parents=True, exist_ok=True)
+    waiting_room = models_dir / ".partial" / "adding"
+    with locked(waiting_room.with_suffix(".lock"), waiting), storage_errors(target):
+        if target.exists():
+            raise _taken(stem, target)
+        # Whoever was killed while it copied left this behind.
+        waiting_room.unlink(missing_ok=True)
         try:
             _link_or_copy(file.resolve(), waiting_room)
             waiting_room.rename(target)

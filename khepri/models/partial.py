@@ -51,6 +51,39 @@ def storage_errors(path: Path) -> Iterator[None]:
         ) from error
 
 
+@contextmanager
+def locked(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
+    """Hold the lock file ``path`` until the block or the process ends; wait while another process holds it.
+
+    Args:
+        path: The lock file; it and its folder are made if missing, and stay.
+        waiting: Called once if another process has the lock, before waiting for it.
+
+    Raises:
+        PullError: The folder cannot be written, or its file system knows no locks.
+    """
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        if not _try_lock(lock, path):
+            waiting()
+            with storage_errors(path):
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _try_lock(lock: int, path: Path) -> bool:
+    with storage_errors(path):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
 class PartFile:
     """A file that grows at its end and knows its SHA-256. Belongs to one thread of one process.
 
@@ -179,23 +212,14 @@ class PartialModel:
             PullError: The folder cannot be written.
         """
         partial = cls(models_dir, name)
-        lock_path = partial.folder.with_name(f"{name}.lock")
-        with storage_errors(lock_path):
-            lock_path.parent.mkdir(parents=True, exist_ok=True)
-            lock = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
+        with locked(partial.folder.with_name(f"{name}.lock"), waiting):
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                waiting()
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            with storage_errors(partial.folder):
-                partial.folder.mkdir(exist_ok=True)
-            yield partial
-        finally:
-            with suppress(OSError):
-                partial.folder.rmdir()
-            os.close(lock)
+                with storage_errors(partial.folder):
+                    partial.folder.mkdir(exist_ok=True)
+                yield partial
+            finally:
+                with suppress(OSError):
+                    partial.folder.rmdir()
 
     def open_part(self, name: str, *, keep_bytes: int | None = None) -> PartFile:
         """Open a file of the unfinished pull for appending.

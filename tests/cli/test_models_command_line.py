@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from khepri.models.catalogue import CATALOGUE, TINY
+from khepri.models.partial import locked
 from tests.models.server import Server, entry_for, publish_on_hub, publish_on_index, serving
 from tests.models.tiny import write_gguf
 
@@ -29,7 +30,8 @@ from khepri.__main__ import main
 main()
 """
 
-# A disk of its own for the commands that follow: the first argument is its size, the second where it is mounted.
+# A disk of its own for the command that follows; the first argument is its size, with further options of its mount,
+# the second is where it is mounted.
 ON_A_SMALL_DISK = 'mount -t tmpfs -o size="$1" tmpfs "$2" && shift 2 && '
 
 
@@ -173,6 +175,33 @@ def test_what_is_no_model_is_refused_and_leaves_nothing(home: Path) -> None:
     assert not own(home).exists()
 
 
+def test_what_a_killed_add_left_behind_is_cleared_by_the_next_one(home: Path) -> None:
+    (own(home) / ".partial").mkdir(parents=True)
+    (own(home) / ".partial" / "adding").write_bytes(b"half a model")
+    assert listed(home) == []
+    assert run(home, "models", "add", str(write_gguf(home / "a.gguf"))).returncode == 0
+    assert everything_in(own(home)) == [".partial/adding.lock", "a.gguf"]
+
+
+def test_one_add_waits_for_another_and_never_replaces_its_model(home: Path) -> None:
+    files = [write_gguf(home / str(seed) / "same.gguf", seed=seed) for seed in range(4)]
+    with locked(own(home) / ".partial" / "adding.lock", waiting=lambda: None):
+        adding = [
+            subprocess.Popen(
+                [*KHEPRI, "models", "add", str(file)], env=environment(home), stderr=subprocess.PIPE, text=True
+            )
+            for file in files
+        ]
+        for process in adding:
+            assert process.stderr is not None
+            assert "another process is adding a model: waiting for it" in process.stderr.readline()
+        assert listed(home) == []
+    told = [process.communicate(timeout=60)[1] for process in adding]
+    assert sorted(process.returncode for process in adding) == [0, 2, 2, 2], told
+    first = next(file for file, process in zip(files, adding, strict=True) if process.returncode == 0)
+    assert (own(home) / "same.gguf").read_bytes() == first.read_bytes()
+
+
 def test_a_pull_that_cannot_be_says_why(home: Path, server: Server) -> None:
     unknown = run(home, "models", "pull", "tinny", server=server)
     assert unknown.returncode == 3
@@ -265,10 +294,19 @@ def on_a_small_disk(home: Path, size: str, script: str, *arguments: str, server:
 
 
 def test_a_full_disk_refuses_an_added_model_and_keeps_nothing_of_it(home: Path, data: Path) -> None:
-    script = '"$@"; echo "code $?"; find "$XDG_DATA_HOME" -type f'
+    script = '"$@"; echo "code $?"; find "$XDG_DATA_HOME" -type f -size +0'
     lines = on_a_small_disk(home, "512k", script, *KHEPRI, "models", "add", str(data))
     assert lines[0].startswith("khepri: the disk is full:")
     assert "free some space" in lines[1]
+    assert lines[2:] == ["code 4"]
+
+
+def test_a_disk_that_cannot_be_written_is_named(home: Path, data: Path) -> None:
+    script = '"$@"; echo "code $?"'
+    lines = on_a_small_disk(home, "8m,ro", script, *KHEPRI, "models", "add", str(data))
+    assert lines[0].startswith(f"khepri: cannot write {own(home)}")
+    assert "Read-only file system" in lines[0]
+    assert "set XDG_DATA_HOME" in lines[1]
     assert lines[2:] == ["code 4"]
 
 
