@@ -19,7 +19,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import IO
 
 from khepri.engine.backend import Batch, LoadOptions
 from khepri.engine.hardware import describe_cpu
@@ -140,39 +139,38 @@ def _child_runner(cancelled: threading.Event) -> ChildRunner:
         command = [sys.executable, "-P", "-m", "khepri.engine.probe", str(model), str(int(extra_buffers))]
         # An assertion of the library's would start a debugger to print a backtrace.
         environment = {**os.environ, "GGML_NO_BACKTRACE": "1"}
-        with tempfile.TemporaryFile() as errors, _start_deaf(command, environment, errors) as child:
+        with _start_deaf(command, environment) as child:
             try:
-                returncode = _await_child(child, cancelled)
+                errors = _await_end(child, cancelled)
             finally:
                 child.kill()
-            errors.seek(0)
-            lines = errors.read().decode("utf-8", "replace").strip().splitlines()
-        if returncode is None:
+        if errors is None:
             return ChildResult(1, f"no answer within {_TIMEOUT_S} s")
-        return ChildResult(returncode, lines[-1] if lines else "")
+        lines = errors.decode("utf-8", "replace").strip().splitlines()
+        return ChildResult(child.returncode, lines[-1] if lines else "")
 
     return run
 
 
-def _start_deaf(command: Sequence[str], environment: Mapping[str, str], errors: IO[bytes]) -> subprocess.Popen[bytes]:
+def _start_deaf(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """Start a child in which SIGINT waits until it can mean something: an import turns it into any other error."""
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         return subprocess.Popen(
-            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _await_child(child: subprocess.Popen[bytes], cancelled: threading.Event) -> int | None:
-    """Return the child's exit status, or None when its time is over."""
+def _await_end(child: subprocess.Popen[bytes], cancelled: threading.Event) -> bytes | None:
+    """Return what an ended child wrote to its error stream, or None when its time is over."""
     deadline_s = time.monotonic() + _TIMEOUT_S
     while time.monotonic() < deadline_s:
         if cancelled.is_set():
             raise CancelledError("the first try of the model was cancelled")
         try:
-            return child.wait(_POLL_S)
+            return child.communicate(timeout=_POLL_S)[1]
         except subprocess.TimeoutExpired:
             continue
     return None
