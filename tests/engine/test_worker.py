@@ -359,11 +359,13 @@ if sys.argv[3] == "raise":
 """
 
 
-@pytest.mark.parametrize("tokens", [0, 0, 0, 1, 50])  # At 0 the moment is narrow: a crash came every eighth time.
+@pytest.mark.parametrize("tokens", [0, 1, 50])
 @pytest.mark.parametrize(("manner", "status"), [("return", 0), ("raise", 7)])
 def test_a_program_that_forgets_to_close_ends_as_it_wants_to(
     tiny_model: Path, tokens: int, manner: str, status: int
 ) -> None:
     command = [sys.executable, "-c", ABANDON, str(tiny_model), str(tokens), manner]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stderr) == (status, "")
+    # A crash at the end of an interpreter is a race: one try would meet it every eighth time.
+    for _ in range(4):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stderr) == (status, "")
