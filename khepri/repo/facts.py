@@ -30,7 +30,8 @@ MAX_PARSED_BYTES: Final = 8_000_000
 """Source that is parsed per repository; counted in bytes and not in seconds, so that each run knows the same files."""
 _MAX_SYMBOLS = 2_000
 _MAX_IDENTIFIERS = 800
-_FORMAT = 2
+_FORMAT = 3
+_WRITER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS files(path TEXT PRIMARY KEY, status TEXT NOT NULL, content TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS facts(content TEXT PRIMARY KEY, symbols TEXT NOT NULL, identifiers TEXT NOT NULL);
@@ -101,7 +102,7 @@ class FactsCache:
             )
             for content, symbols, identifiers in rows:
                 if content in wanted:
-                    with suppress(ValueError, TypeError, KeyError):
+                    with suppress(ValueError, TypeError, AttributeError):
                         stored[content] = _decode(symbols, identifiers)
         result: dict[str, Facts] = {}
         for path, content in contents.items():
@@ -251,9 +252,10 @@ def parsed_files(repository: Repository) -> tuple[str, ...]:
 
 
 def _extract(path: str, text: str) -> Facts:
-    counts = references(path, text)
-    common = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_MAX_IDENTIFIERS]
-    return Facts(outline(path, text)[:_MAX_SYMBOLS], dict(common))
+    counts: dict[str, int] = references(path, text)
+    if len(counts) > _MAX_IDENTIFIERS:
+        counts = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_MAX_IDENTIFIERS])
+    return Facts(outline(path, text)[:_MAX_SYMBOLS], dict(counts))
 
 
 def _encode(facts: Facts) -> tuple[str, str]:
@@ -261,17 +263,16 @@ def _encode(facts: Facts) -> tuple[str, str]:
         [symbol.name, symbol.qualified_name, symbol.kind, symbol.start_line, symbol.end_line, symbol.signature]
         for symbol in facts.symbols
     ]
-    identifiers = " ".join(f"{name} {count}" for name, count in facts.identifiers.items())
-    return json.dumps(symbols, ensure_ascii=False, separators=(",", ":")), identifiers
+    return _WRITER.encode(symbols), _WRITER.encode(facts.identifiers)
 
 
 def _decode(symbols: str, identifiers: str) -> Facts:
     rows = json.loads(symbols)
-    words = identifiers.split(" ") if identifiers else []
+    counts = json.loads(identifiers)
     return Facts(
         tuple(
             Symbol(str(name), str(qualified), str(kind), int(start), int(end), str(signature))
             for name, qualified, kind, start, end, signature in rows
         ),
-        dict(zip(words[::2], map(int, words[1::2]), strict=True)),
+        {str(name): int(count) for name, count in counts.items()},
     )
