@@ -19,7 +19,7 @@ from khepri.agent.protocol import ToolCall, tool_grammar
 from khepri.config import Config
 from khepri.engine.launch import launch
 from khepri.engine.request import SamplingParams
-from khepri.errors import ContextFullError
+from khepri.errors import CancelledError, ContextFullError
 from khepri.models.stores import Model
 from khepri.repo.relevance import Place, likely_places
 from khepri.repo.root import Repository
@@ -29,6 +29,7 @@ from khepri.tools.registry import Registry
 _PLACES = 6
 _LOOKS = 3
 _LEAST_ANSWER_TOKENS = 64
+_PATIENCE_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -53,32 +54,54 @@ class Task:
 
     def __init__(self) -> None:
         self._events: queue.SimpleQueue[Event | BaseException] = queue.SimpleQueue()
+        self._outcome: Event | BaseException | None = None
         self._loop: AgentLoop | None = None
         self._cancelled = threading.Event()
 
     def events(self) -> Iterator[Event]:
         """Yield what happens until ``Finished``, which is the last event.
 
+        May be called again after an interrupt: the outcome is never lost with the event that carried it.
+
         Raises:
             KhepriError: The task failed; everything of ``khepri.errors`` but ``ToolError`` can come.
         """
         while True:
-            event = self._events.get()
+            event = self._next()
             if isinstance(event, BaseException):
                 raise event
             yield event
             if isinstance(event, Finished):
                 return
 
+    def _next(self) -> Event | BaseException:
+        while True:
+            try:
+                return self._events.get(timeout=_PATIENCE_S)
+            except queue.Empty:
+                if self._outcome is not None:
+                    return self._outcome
+
     def cancel(self) -> None:
-        """Stop within 300 ms; the task still ends with ``Finished``, once the model is loaded."""
+        """Stop within 300 ms; the task ends with ``Finished`` or, before its first pass, with ``CancelledError``."""
         self._cancelled.set()
         if self._loop is not None:
             self._loop.cancel()
 
     def emit(self, event: Event | BaseException) -> None:
         """Hand an event or the failure to the reader. The task's thread only."""
+        if isinstance(event, Finished | BaseException):
+            self._outcome = event
         self._events.put(event)
+
+    def check(self) -> None:
+        """Give up if the task was cancelled. The task's thread only.
+
+        Raises:
+            CancelledError: It was.
+        """
+        if self._cancelled.is_set():
+            raise CancelledError("interrupted")
 
     def attach(self, loop: AgentLoop) -> None:
         """Name the loop that ``cancel`` reaches. The task's thread only."""
@@ -138,7 +161,8 @@ class Session:
         if not self._engine.wait_loaded(0):
             task.emit(ModelLoading(self._model.name))
         places = self._places(question)
-        self._engine.wait_loaded()
+        while not self._engine.wait_loaded(_PATIENCE_S):
+            task.check()
         load_ms = max(0.0, self._engine.loaded_s - self._started_s) * 1000
         message = self._message(question, places)
         first = self._prompt is None
@@ -147,6 +171,7 @@ class Session:
             preamble = build_preamble(self._repository, self._registry, self._config, prompt.count_tokens)
             for text in preamble.notices:
                 task.emit(Notice(text))
+            task.check()
             self._check_room(prompt.count_tokens(preamble.text) + prompt.count_tokens(message))
             prompt.open(preamble.text, message)
             self._prompt = prompt

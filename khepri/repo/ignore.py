@@ -16,6 +16,7 @@ import importlib.metadata
 import os
 import re
 import shutil
+import signal
 import stat
 import subprocess
 import unicodedata
@@ -27,7 +28,7 @@ from typing import Final
 
 from pathspec import GitIgnoreSpec
 
-from khepri.errors import ToolError
+from khepri.errors import CancelledError, ToolError
 from khepri.repo.gitcommand import run_git
 from khepri.repo.text import printable
 
@@ -272,6 +273,8 @@ def _walk(root: Path, *, is_git: bool) -> set[bytes]:
         ) from error
     except OSError as error:
         raise ToolError(f"ripgrep cannot be run: {error.strerror}", "reinstall khepri") from error
+    if done.returncode == -signal.SIGINT:
+        raise CancelledError("interrupted")
     # Status 1 says that there is no file, 2 that some folder could not be read; both leave a sound list.
     if done.returncode not in {0, 1, 2}:
         raise ToolError(f"ripgrep failed with status {done.returncode}", "reinstall khepri")
