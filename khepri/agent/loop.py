@@ -92,6 +92,7 @@ class AgentLoop:
         self._guard = CallGuard()
         self._cited: dict[str, None] = {}
         self._tool_names = [manifest.name for manifest in registry.manifests]
+        self._reminder_tokens = prompt.follow_cost(assets.render_prompt("reminder.md", question=self._question))
 
     def run(self, looks: Sequence[ToolCall], model: str, started_s: float, load_ms: float) -> Finished:
         """Take the conversation, whose last message is the question, to an answer.
@@ -108,7 +109,7 @@ class AgentLoop:
             ModelError: The engine failed.
         """
         progress = _Progress()
-        if looks:
+        if looks and self._has_room_for_call():
             self._look(looks, progress)
         answer, stop_reason = self._converse(progress)
         usage, timing = summarize(progress.generations, progress.answer_started_s, started_s, load_ms)
@@ -138,20 +139,26 @@ class AgentLoop:
         if not self._cited:
             window = _PREFACE_TOKENS if may_call else 0
             grammar = ToolCallGrammar(TRIGGER, self._grammar, window) if self._tool_names else None
-            return self._write(_Reply(may_call), grammar, progress)
+            return self._write(_Reply(may_call), grammar, self._settings.max_tokens, progress)
         opening_rules = opening_grammar(self._grammar if may_call else "", tuple(self._cited))
-        opening = self._write(_Reply(may_call), ToolCallGrammar(TRIGGER, opening_rules, 0, forced=True), progress)
+        forced = ToolCallGrammar(TRIGGER, opening_rules, 0, forced=True)
+        opening = self._write(_Reply(may_call), forced, max(_CALL_TOKENS, self._settings.max_tokens), progress)
         if opening.call is not None or opening.generation.stop_reason is not StopReason.TOOL_CALL:
             return opening
+        left = self._settings.max_tokens - len(opening.generation.tokens)
+        if left < 1:
+            opening.stop_reason = "max_tokens"
+            return opening
         rest = _Reply(may_call=False, text=opening.text, emitted=opening.emitted)
-        return self._write(rest, ToolCallGrammar(TRIGGER, self._grammar, 0), progress)
+        return self._write(rest, ToolCallGrammar(TRIGGER, self._grammar, 0), left, progress)
 
-    def _write(self, reply: "_Reply", grammar: ToolCallGrammar | None, progress: _Progress) -> "_Reply":
+    def _write(
+        self, reply: "_Reply", grammar: ToolCallGrammar | None, max_tokens: int, progress: _Progress
+    ) -> "_Reply":
         """Generate what comes next in the assistant's turn and append it to the prompt."""
-        budget = min(self._settings.max_tokens, self._room())
-        if budget < 1:
+        if self._room() < 2:
             raise self._context_full(len(self._prompt) + _LEAST_ANSWER_TOKENS)
-        request = Request(self._prompt.ids, budget, self._settings.sampling, grammar)
+        request = Request(self._prompt.ids, min(max_tokens, self._room()), self._settings.sampling, grammar)
         self._job = job = self._engine.submit(request)
         if self._cancelled.is_set():
             job.cancel()
@@ -208,17 +215,30 @@ class AgentLoop:
             reply.call = parse(reply.text, self._tool_names)
         if reply.call is not None and not reply.may_call:
             raise self._no_answer(progress)
+        if reply.is_broken_call(self._tool_names):
+            self._drop_broken_call(reply)
         if reply.call is None:
             fresh = reply.take_fresh()
             if fresh.strip():
                 progress.answer_started_s = progress.answer_started_s or time.perf_counter()
                 self._emit(AnswerDelta(fresh, len(reply.generation.tokens), 0.0))
 
+    def _drop_broken_call(self, reply: "_Reply") -> None:
+        """Keep half a call from being taken for an answer."""
+        if reply.stop_reason == "context_full":
+            raise self._context_full(len(self._prompt) + _LEAST_ANSWER_TOKENS)
+        if reply.stop_reason != "interrupted":
+            raise StepLimitError(
+                f"the model was stopped after {len(reply.generation.tokens)} tokens, in the middle of a tool call",
+                "allow more --max-tokens, or answer without tools: --no-tools",
+            )
+        reply.text = ""
+
     def _look(self, calls: Sequence[ToolCall], progress: _Progress) -> None:
         """Make several calls in the model's name, sharing the budget of one observation."""
-        budget = self._observation_budget() // len(calls)
         for call in calls:
             self._prompt.write_call(json.dumps({"name": call.name, "arguments": dict(call.arguments)}))
+        budget = self._observation_budget() // len(calls)
         observations = [self._run_tool(call, budget, progress) for call in calls]
         self._prompt.follow(self._observation_message(observations, progress))
 
@@ -269,11 +289,12 @@ class AgentLoop:
         return self._engine.backend.capabilities.context_tokens - len(self._prompt)
 
     def _observation_budget(self) -> int:
-        reserve = _CALL_TOKENS + max(_LEAST_ANSWER_TOKENS, self._settings.max_tokens // 2)
+        reserve = _CALL_TOKENS + self._reminder_tokens + max(_LEAST_ANSWER_TOKENS, self._settings.max_tokens // 2)
         return max(_LEAST_OBSERVATION_TOKENS, min(self._settings.observation_tokens, self._room() - reserve))
 
     def _has_room_for_call(self) -> bool:
-        return self._room() > 2 * _CALL_TOKENS + _LEAST_OBSERVATION_TOKENS + _LEAST_ANSWER_TOKENS
+        least = 2 * _CALL_TOKENS + _LEAST_OBSERVATION_TOKENS + self._reminder_tokens + _LEAST_ANSWER_TOKENS
+        return self._room() > least
 
     def _no_answer(self, progress: _Progress) -> StepLimitError:
         return StepLimitError(
@@ -312,7 +333,11 @@ class _Reply:
         """True while the text may still turn out to be a call and nothing of it has been shown."""
         if self.emitted:
             return False
-        return may_be_call(self.text) or (self.may_call and tokens <= _PREFACE_TOKENS)
+        return may_be_call(self.text) or (self.may_call and (tokens <= _PREFACE_TOKENS or TRIGGER in self.text))
+
+    def is_broken_call(self, tools: Sequence[str]) -> bool:
+        """True if the text holds the beginning of a call that never came to its end."""
+        return self.call is None and not self.emitted and bool(tools) and TRIGGER in self.text
 
     def take_fresh(self) -> str:
         """Return the text that has not been emitted, and count it as emitted; leading blank space is dropped."""

@@ -5,6 +5,7 @@ reused: no dates, no clocks, no order that depends on anything but content.
 """
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -57,13 +58,14 @@ def _instructions(
 ) -> tuple[str, tuple[str, ...]]:
     """Return the project's instructions, cut to the budget, and a notice about what was read or cut."""
     for name in _INSTRUCTION_FILES:
-        path = repository.root / name
-        if not path.is_file() or not path.resolve().is_relative_to(repository.root):
+        if not budget_tokens or not os.path.isfile(repository.root / name):
             continue
         try:
-            text = printable(read_text(path).text).strip()
+            text = printable(read_text(repository.resolve(name)).text).strip()
         except ToolError as error:
             return "", (f"{name} is not read: {error.message}",)
+        if not text:
+            continue
         fitted = fit(text.splitlines(), count_tokens, budget_tokens, lambda kept: "[cut here]")
         left_out = len(text.splitlines()) - fitted.kept
         notice = (f"{name} is cut to {budget_tokens} tokens: {left_out} lines left out",) if left_out else ()

@@ -141,11 +141,13 @@ def _as_call(value: object, names: frozenset[str]) -> ToolCall | None:
         value = inner
     name = value.get("name")
     arguments = value.get("arguments", value.get("parameters", {}))
-    if isinstance(arguments, str):
-        try:
+    try:
+        if isinstance(arguments, str):
             arguments = json.loads(arguments)
-        except ValueError:
+        if not isinstance(name, str) or name not in names or not isinstance(arguments, dict):
             return None
-    if not isinstance(name, str) or name not in names or not isinstance(arguments, dict):
+        # Python reads NaN and half surrogates, which nobody after it could write.
+        written = json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+    except (ValueError, RecursionError):
         return None
-    return ToolCall(name, arguments)
+    return ToolCall(name, json.loads(written))

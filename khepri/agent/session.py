@@ -8,7 +8,7 @@ import queue
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from khepri import assets, paths
 from khepri.agent.events import Event, Finished, ModelLoading, Notice
@@ -166,14 +166,16 @@ class Session:
         load_ms = max(0.0, self._engine.loaded_s - self._started_s) * 1000
         message = self._message(question, places)
         first = self._prompt is None
+        notices: tuple[str, ...] = ()
         prompt = self._prompt or Prompt(self._engine.vocabulary)
         if first:
             preamble = build_preamble(self._repository, self._registry, self._config, prompt.count_tokens)
-            for text in preamble.notices:
-                task.emit(Notice(text))
+            notices = preamble.notices
+            for text in notices:
+                task.emit(Notice(text, is_warning=True))
             task.check()
-            self._check_room(prompt.count_tokens(preamble.text) + prompt.count_tokens(message))
             prompt.open(preamble.text, message)
+            self._check_room(len(prompt))
             self._prompt = prompt
         else:
             self._check_room(len(prompt) + prompt.follow_cost(message))
@@ -182,7 +184,8 @@ class Session:
         task.attach(loop)
         # The best place comes last: a small model leans on what it read last.
         looks = [_look(place) for place in reversed(places[:_LOOKS])]
-        return loop.run(looks, self._model.name, asked_s, load_ms)
+        finished = loop.run(looks, self._model.name, asked_s, load_ms)
+        return replace(finished, notices=(*notices, *finished.notices))
 
     def _loop(self, task: Task, prompt: Prompt, question: Question) -> AgentLoop:
         config = self._config
