@@ -60,7 +60,7 @@ def opening_grammar(call_grammar: str, cited: Sequence[str]) -> str:
         cited: Paths of the files that were read, at least one.
     """
     names = " | ".join(json.dumps(path, ensure_ascii=False) for path in cited if _is_text(path))
-    citation = f'citation: "`" ({names}) "`"'
+    citation = f'citation: "In `" ({names}) "`,"'
     if not call_grammar:
         return f"start: citation\n{citation}"
     rules = call_grammar.replace("start:", "tool_call:", 1)

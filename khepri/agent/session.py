@@ -182,8 +182,7 @@ class Session:
             prompt.follow(message)
         loop = self._loop(task, prompt, question)
         task.attach(loop)
-        # The best place comes last: a small model leans on what it read last.
-        looks = [_look(place) for place in reversed(places[:_LOOKS])]
+        looks = [_look(place) for place in places[:_LOOKS]]
         finished = loop.run(looks, self._model.name, asked_s, load_ms)
         return replace(finished, notices=(*notices, *finished.notices))
 
