@@ -2,9 +2,11 @@
 
 import os
 import select
+import signal
 import stat
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 
@@ -17,9 +19,11 @@ from khepri.config import Value
 from khepri.errors import ToolError, UsageError
 from khepri.models.stores import Model, default_model, find
 from khepri.repo.root import Repository
-from khepri.repo.text import decode, read_text
+from khepri.repo.text import decode, printable, read_text
 
 _PATIENCE_S = 1.0
+_MOST_BYTES = 2_000_000
+_PART = "pass the part that matters: sed -n 1,200p FILE | khepri ask …"
 
 
 class Output(StrEnum):
@@ -80,18 +84,30 @@ def _answer(
     with Session(repository, settings, _model(settings.model), use_tools=use_tools) as session:
         task = session.submit(asked)
         try:
-            for event in task.events():
-                renderer.handle(event)
-        except KeyboardInterrupt:
-            task.cancel()
-            for event in task.events():
-                renderer.handle(event)
+            with _interrupt_calls(task.cancel):
+                for event in task.events():
+                    renderer.handle(event)
         except BrokenPipeError:
             task.cancel()
             raise
         finally:
             renderer.close()
     return _exit_code(renderer.finished)
+
+
+@contextmanager
+def _interrupt_calls(cancel: Callable[[], None]) -> Iterator[None]:
+    """Let the first interrupt end the task in good order, so that no piece of the answer is lost; a second one cuts."""
+
+    def stop(*_: object) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        cancel()
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _model(name: str) -> Model:
@@ -104,7 +120,7 @@ def _exit_code(finished: Finished | None) -> int:
 
 def _compose(question: str | None, attachments: list[Attachment], piped: str) -> Question:
     """Put the parts together: text on stdin is the question when there is no other, and its material otherwise."""
-    text = (question or "").strip()
+    text = printable(question or "").strip()
     if text == "-":
         text = ""
     if not text:
@@ -126,9 +142,9 @@ def _attach(cwd: Path, file: Path) -> Attachment:
     if content.is_cut:
         raise UsageError(
             f"--file {file}: {content.size_bytes / 1e6:.0f} MB is more than any context holds",
-            "pass the part that matters: sed -n 1,200p FILE | khepri ask …",
+            _PART,
         )
-    return Attachment(str(file), content.text)
+    return Attachment(printable(str(file)), content.text)
 
 
 def _standard_input(question: str | None) -> str:
@@ -147,7 +163,9 @@ def _standard_input(question: str | None) -> str:
     if not is_asked_for and not (stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)):
         return ""
     _say_if_waiting()
-    data = sys.stdin.buffer.read()
+    data = sys.stdin.buffer.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise UsageError(f"standard input has more than {_MOST_BYTES / 1e6:.0f} MB: no context holds that", _PART)
     try:
         return decode(data).text if data else ""
     except ToolError as error:

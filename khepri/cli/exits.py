@@ -23,6 +23,7 @@ CONTEXT_FULL: Final = 5
 STEP_LIMIT: Final = 6
 INTERRUPTED: Final = 130
 OUTPUT_CLOSED: Final = 141
+TERMINATED: Final = 143
 
 _CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (UsageError, USAGE),

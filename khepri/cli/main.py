@@ -1,20 +1,39 @@
 """The command table. Every command imports what it needs when it runs, so that help stays instant."""
 
+import io
 import os
+import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from khepri import __version__
 from khepri.cli import exits
+from khepri.errors import CancelledError
 
 if TYPE_CHECKING:
     from khepri.egress import Tier
 
+
+class _Commands(TyperGroup):
+    """The commands, with two endings that Typer would turn into an exit code of its own."""
+
+    # The class of a context is Click's or, in newer versions, Typer's own copy of it.
+    def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            _leave(exits.OUTPUT_CLOSED)
+        except KeyboardInterrupt as error:
+            raise CancelledError("interrupted") from error
+
+
 app = typer.Typer(
     name="khepri",
+    cls=_Commands,
     help="A private coding agent for the terminal: a small language model on your own CPU reads the repository and "
     "answers. Nothing leaves the machine.",
     epilog=exits.HELP,
@@ -160,6 +179,8 @@ def remove(
 
 def run(tier: "Tier | None") -> None:
     """Run the command line under a network lock of ``tier``; exits the process."""
+    _prepare_streams()
+    signal.signal(signal.SIGTERM, _terminate)
     if tier is not None and not tier.is_strong and not _only_help(sys.argv[1:]):
         print(f"khepri: {tier.describe()}", file=sys.stderr)
     try:
@@ -175,10 +196,34 @@ def _only_help(arguments: list[str]) -> bool:
     return not arguments or bool({"-h", "--help", "--version"} & set(arguments))
 
 
-def _leave(code: int) -> None:
+def _prepare_streams() -> None:
+    """Make the three streams usable, whatever the caller closed and whatever encoding it asked for.
+
+    Left closed, their numbers would go to the next files that are opened, and what a library prints into those files.
+    """
+    for descriptor, mode in enumerate((os.O_RDONLY, os.O_WRONLY, os.O_WRONLY)):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, mode)  # takes the lowest free number, which is this one
+    sys.stdin = sys.stdin or open(0, closefd=False)
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _terminate(*_: object) -> NoReturn:
+    """Leave by the way of an interrupt, so that the terminal is left as it was found."""
+    sys.exit(exits.TERMINATED)
+
+
+def _leave(code: int) -> NoReturn:
     """End the process with ``code``, also when stdout has lost its reader."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     sys.exit(code)

@@ -146,15 +146,17 @@ class JsonRenderer:
             _print_json({"event": _snake(type(event).__name__), **_event_fields(event)})
         if isinstance(event, Finished):
             self.finished = event
-            self._progress.finish(event)
             if not self._is_stream:
                 _print_json(as_result(event))
+            self._progress.finish(event)
         else:
             self._progress.handle(event)
 
     def fail(self, error: BaseException) -> None:
         """Print the error as an object."""
         self.close()
+        if self.finished is not None:
+            return
         message, hint = exits.describe(error)
         failure = {"type": type(error).__name__, "message": message, "hint": hint}
         kind = {"event": "error"} if self._is_stream else {}
