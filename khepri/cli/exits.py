@@ -39,7 +39,8 @@ _CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
 
 HELP: Final = (
     "Exit codes: 0 answered · 1 internal error · 2 wrong usage or configuration · 3 no model · 4 model or backend "
-    "failed · 5 context full · 6 step limit reached without an answer · 130 interrupted · 141 output closed early"
+    "failed · 5 context full · 6 step limit reached without an answer · 130 interrupted · 141 output closed early · "
+    "143 ended by SIGTERM"
 )
 
 

@@ -90,7 +90,7 @@ def ask(
 ) -> None:
     """Answer a question about the repository.
 
-    For example::
+    For example:
 
       khepri ask "Where is the retry logic and what limits it?"
 
