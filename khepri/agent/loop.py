@@ -98,7 +98,8 @@ class AgentLoop:
         """Take the conversation, whose last message is the question, to an answer.
 
         Args:
-            looks: Calls that are made before the model is asked, so that it never answers from the map alone.
+            looks: Calls that are made before the model is asked, so that it never answers from the map alone; no
+                more of them than there are steps.
             model: Name of the model, for the result.
             started_s: When the user asked, on ``time.perf_counter``'s scale.
             load_ms: What the load of the model took.
@@ -110,7 +111,7 @@ class AgentLoop:
         """
         progress = _Progress()
         if looks and self._has_room_for_call():
-            self._look(looks, progress)
+            self._look(looks[: self._settings.steps], progress)
         answer, stop_reason = self._converse(progress)
         usage, timing = summarize(progress.generations, progress.answer_started_s, started_s, load_ms)
         return Finished(answer, tuple(progress.steps), usage, timing, model, stop_reason, tuple(progress.notices))
