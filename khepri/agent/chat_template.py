@@ -60,7 +60,7 @@ def _cut(template: str, bos: str, eos: str, takes_system: bool) -> ChatFrames | 
     try:
         whole = _render(template, messages, bos, eos, add_generation_prompt=True)
         opening = _render(template, messages[: 2 if takes_system else 1], bos, eos, add_generation_prompt=True)
-    except (jinja2.TemplateError, TypeError, ValueError):
+    except Exception:  # a template is a program out of a file: whatever it raises, it cannot be used
         return None
     if not all(whole.count(mark) == 1 for mark in _MARKS) or opening.count(user) != 1:
         return None
