@@ -128,11 +128,15 @@ class AgentLoop:
         while True:
             reply = self._act(progress)
             text = reply.text.strip()
-            if reply.call is None:
-                if not text and not reply.was_stopped:
-                    raise self._no_answer(progress)
+            if reply.call is not None:
+                self._observe(reply.call, progress)
+            elif reply.is_cut_call:
+                self._guard.refusals += 1
+                self._prompt.follow(self._observation_message([], progress))
+            elif text or reply.was_interrupted:
                 return text, reply.stop_reason
-            self._observe(reply.call, progress)
+            else:
+                raise self._no_answer(progress)
 
     def _act(self, progress: _Progress) -> "_Reply":
         """Let the model write one turn: a call, or an answer that is emitted as it comes."""
@@ -144,7 +148,11 @@ class AgentLoop:
         opening_rules = opening_grammar(self._grammar if may_call else "", tuple(self._cited))
         forced = ToolCallGrammar(TRIGGER, opening_rules, 0, forced=True)
         opening = self._write(_Reply(may_call), forced, max(_CALL_TOKENS, self._settings.max_tokens), progress)
-        if opening.call is not None or opening.generation.stop_reason is not StopReason.TOOL_CALL:
+        if (
+            opening.was_interrupted
+            or opening.call is not None
+            or opening.generation.stop_reason is not StopReason.TOOL_CALL
+        ):
             return opening
         left = self._settings.max_tokens - len(opening.generation.tokens)
         if left < 1:
@@ -157,6 +165,9 @@ class AgentLoop:
         self, reply: "_Reply", grammar: ToolCallGrammar | None, max_tokens: int, progress: _Progress
     ) -> "_Reply":
         """Generate what comes next in the assistant's turn and append it to the prompt."""
+        if self._cancelled.is_set():
+            reply.stop_reason = "interrupted"
+            return reply
         if self._room() < 2:
             raise self._context_full(len(self._prompt) + _LEAST_ANSWER_TOKENS)
         request = Request(self._prompt.ids, min(max_tokens, self._room()), self._settings.sampling, grammar)
@@ -202,38 +213,28 @@ class AgentLoop:
     def _close(self, reply: "_Reply", progress: _Progress) -> None:
         """Decide what a finished turn is, and emit what was held back of an answer."""
         reason = reply.generation.stop_reason
-        reply.was_stopped = reason is StopReason.CANCELLED
+        is_whole = reason in (StopReason.END, StopReason.TOOL_CALL)
         if reply.is_looping:
             reply.stop_reason = "loop"
             self._notice("the model began to repeat itself and was stopped", progress)
         elif reason is StopReason.CANCELLED:
             reply.stop_reason = "interrupted"
+        elif reason is StopReason.CONTEXT_FULL or (reason is StopReason.MAX_TOKENS and self._room() < 2):
+            reply.stop_reason = "context_full"
         elif reason is StopReason.MAX_TOKENS:
             reply.stop_reason = "max_tokens"
-        elif reason is StopReason.CONTEXT_FULL:
-            reply.stop_reason = "context_full"
-        if not reply.was_stopped and reply.is_undecided(0):
+        if reason is not StopReason.CANCELLED and reply.is_undecided(0):
             reply.call = parse(reply.text, self._tool_names)
         if reply.call is not None and not reply.may_call:
             raise self._no_answer(progress)
-        if reply.is_broken_call(self._tool_names):
-            self._drop_broken_call(reply)
+        if not is_whole and reply.call is None and reply.has_begun_call(self._tool_names):
+            reply.is_cut_call = not reply.was_interrupted
+            reply.text = ""
         if reply.call is None:
             fresh = reply.take_fresh()
             if fresh.strip():
                 progress.answer_started_s = progress.answer_started_s or time.perf_counter()
                 self._emit(AnswerDelta(fresh, len(reply.generation.tokens), 0.0))
-
-    def _drop_broken_call(self, reply: "_Reply") -> None:
-        """Keep half a call from being taken for an answer."""
-        if reply.stop_reason == "context_full":
-            raise self._context_full(len(self._prompt) + _LEAST_ANSWER_TOKENS)
-        if reply.stop_reason != "interrupted":
-            raise StepLimitError(
-                f"the model was stopped after {len(reply.generation.tokens)} tokens, in the middle of a tool call",
-                "allow more --max-tokens, or answer without tools: --no-tools",
-            )
-        reply.text = ""
 
     def _look(self, calls: Sequence[ToolCall], progress: _Progress) -> None:
         """Make several calls in the model's name, sharing the budget of one observation."""
@@ -325,7 +326,7 @@ class _Reply:
     text: str = ""
     emitted: int = 0
     is_looping: bool = False
-    was_stopped: bool = False
+    is_cut_call: bool = False
     stop_reason: str = "answered"
     call: ToolCall | None = None
     generation: Generation = field(init=False)
@@ -336,9 +337,14 @@ class _Reply:
             return False
         return may_be_call(self.text) or (self.may_call and (tokens <= _PREFACE_TOKENS or TRIGGER in self.text))
 
-    def is_broken_call(self, tools: Sequence[str]) -> bool:
-        """True if the text holds the beginning of a call that never came to its end."""
-        return self.call is None and not self.emitted and bool(tools) and TRIGGER in self.text
+    def has_begun_call(self, tools: Sequence[str]) -> bool:
+        """True if the text holds the beginning of a call."""
+        return not self.emitted and bool(tools) and TRIGGER in self.text
+
+    @property
+    def was_interrupted(self) -> bool:
+        """True if the user stopped it."""
+        return self.stop_reason == "interrupted"
 
     def take_fresh(self) -> str:
         """Return the text that has not been emitted, and count it as emitted; leading blank space is dropped."""

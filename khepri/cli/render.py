@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Protocol
+from typing import Final, Protocol
 
 from rich.console import Console
 from rich.markup import escape
@@ -28,6 +28,11 @@ from khepri.agent.events import (
 )
 from khepri.cli import exits
 from khepri.cli.markdown_stream import MarkdownStream
+
+_CUT: Final = {
+    "max_tokens": "the answer was cut at max_tokens; raise it with --max-tokens",
+    "context_full": "the answer was cut because the context is full; ask about less, or raise context_tokens",
+}
 
 
 class Renderer(Protocol):
@@ -118,8 +123,8 @@ class TextRenderer:
                 self.finished = event
                 self._end()
                 self._progress.finish(event)
-                if event.stop_reason == "max_tokens":
-                    self._progress.handle(Notice("the answer was cut at max_tokens; raise it with --max-tokens", True))
+                if event.stop_reason in _CUT:
+                    self._progress.handle(Notice(_CUT[event.stop_reason], is_warning=True))
             case _:
                 self._progress.handle(event)
 
