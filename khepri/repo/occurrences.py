@@ -22,7 +22,6 @@ _OPTIONS: Final = (
     "--with-filename",
     "--no-heading",
     "--color=never",
-    "--max-filesize=1M",
 )
 
 

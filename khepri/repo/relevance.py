@@ -84,7 +84,9 @@ def likely_places(
     """
     query = _read_question(question[:_MAX_QUESTION_CHARS])
     sizes = _sizes(repository)
-    counts = count_terms(repository, tuple(sizes), query.weights)
+    # ripgrep's own limit of sizes does not hold for files that it is given by name.
+    readable = frozenset(path for path, size in sizes.items() if size <= MAX_FILE_BYTES)
+    counts = count_terms(repository, sorted(readable), query.weights)
     idf = {
         term: weight * math.log(1 + len(sizes) / (1 + sum(1 for found in counts.values() if found[term])))
         for term, weight in query.weights.items()
@@ -99,8 +101,8 @@ def likely_places(
             scores[path] = score * _role_factor(path, query)
     best = sorted(scores, key=lambda path: (-scores[path], path))[:_CANDIDATES]
     with FactsCache(repository, cache_dir) as cache:
-        facts = cache.facts(cache.contents(path for path in best if sizes[path] <= MAX_FILE_BYTES))
-    lines = lines_with_terms(repository, best, query.weights)
+        facts = cache.facts(cache.contents(path for path in best if path in readable))
+    lines = lines_with_terms(repository, [path for path in best if path in readable], query.weights)
     places = [_look_into(path, scores[path], facts.get(path), lines.get(path, {}), query, idf) for path in best]
     return tuple(sorted(places, key=lambda place: (-place.score, place.path))[:limit])
 
