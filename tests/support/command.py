@@ -37,15 +37,13 @@ class Command:
             **more,
         }
 
-    def run(
-        self, *arguments: str | bytes, stdin: bytes | None = None, **more: str
-    ) -> "subprocess.CompletedProcess[str]":
-        """Run it to its end; without ``stdin`` there is nothing to read. No end may show a traceback."""
+    def run(self, *arguments: str | bytes, stdin: bytes = b"", **more: str) -> "subprocess.CompletedProcess[str]":
+        """Run it to its end; by default there is nothing to read. No end may show a traceback."""
         done = subprocess.run(
             [*PROGRAM, *arguments],
             cwd=self.cwd,
             env=self.environment(**more),
-            input=stdin if stdin is not None else b"",
+            input=stdin,
             capture_output=True,
             timeout=60,
         )
@@ -54,9 +52,7 @@ class Command:
         assert "defect" not in shown[1]
         return subprocess.CompletedProcess(done.args, done.returncode, *shown)
 
-    def ask(
-        self, *arguments: str | bytes, stdin: bytes | None = None, **more: str
-    ) -> "subprocess.CompletedProcess[str]":
+    def ask(self, *arguments: str | bytes, stdin: bytes = b"", **more: str) -> "subprocess.CompletedProcess[str]":
         """Ask the tiny model for a short answer."""
         return self.run("ask", "--model", str(self.model), "--max-tokens", "8", *arguments, stdin=stdin, **more)
 
