@@ -1,8 +1,20 @@
 from pathlib import Path
 
+import gguf
 import pytest
 
 from tests.support.command import Command
+from tests.support.tiny_model import CONTROL_TOKENS, USER_TOKENS, write_tiny_model
+
+
+@pytest.fixture(scope="session")
+def endless_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model that does not end its turn by itself."""
+    path = write_tiny_model(tmp_path_factory.mktemp("models") / "endless.gguf")
+    (output,) = (tensor for tensor in gguf.GGUFReader(path, "r+").tensors if tensor.name == "output.weight")
+    specials = len(CONTROL_TOKENS) + len(USER_TOKENS)
+    output.data[-specials:] = 0
+    return path
 
 
 @pytest.fixture

@@ -1,0 +1,196 @@
+"""How the command ends when somebody stops it, stops reading it, or has closed its streams."""
+
+import json
+import os
+import random
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from khepri.cli import exits
+from tests.support.command import PROGRAM, Command
+
+LONG = ("--no-tools", "--temperature", "1", "--seed", "3", "--max-tokens", "7000")
+IN_THE_PREFILL = ("--file", "long.txt", "--no-tools")
+QUESTION = "Where is retry?"
+
+
+def read_until(process: "subprocess.Popen[bytes]", wanted: bytes, most_s: float = 30) -> bytes:
+    """Return what has come on stdout once it holds ``wanted``."""
+    assert process.stdout is not None
+    said, deadline = b"", time.monotonic() + most_s
+    while wanted not in said:
+        ready, _, _ = select.select([process.stdout], [], [], max(0.0, deadline - time.monotonic()))
+        assert ready, f"only {said!r} came"
+        piece = os.read(process.stdout.fileno(), 65536)
+        assert piece, f"it ended after {said!r}"
+        said += piece
+    return said
+
+
+def end(process: "subprocess.Popen[bytes]", said: bytes = b"") -> tuple[int, bytes, str]:
+    """Wait for the end and return the exit code, all of stdout and stderr."""
+    out, err = process.communicate(timeout=30)
+    assert b"Traceback" not in err
+    return process.returncode, said + out, err.decode()
+
+
+@pytest.fixture
+def talkative(khepri: Command, endless_model: Path) -> Command:
+    return Command(khepri.home, khepri.cwd, endless_model)
+
+
+@pytest.fixture
+def long_file(khepri: Command) -> Path:
+    file = khepri.cwd / "long.txt"
+    file.write_text("many words of no meaning\n" * 250, encoding="utf-8")
+    return file
+
+
+def test_an_interrupt_during_the_answer_keeps_what_was_said(talkative: Command) -> None:
+    process = talkative.start(*LONG, "--stream-json", QUESTION)
+    said = read_until(process, b'"answer_delta"')
+    process.send_signal(signal.SIGINT)
+    sent = time.monotonic()
+    code, said, _ = end(process, said)
+    assert time.monotonic() - sent < 5
+    assert code == exits.INTERRUPTED
+    events = [json.loads(line) for line in said.splitlines()]
+    assert events[-1]["stop_reason"] == "interrupted"
+    pieces = "".join(event["text"] for event in events if event["event"] == "answer_delta")
+    assert pieces.strip() == events[-1]["answer"] != ""
+
+
+def test_an_interrupt_during_the_prefill_ends_it(khepri: Command, long_file: Path) -> None:
+    process = khepri.start(*IN_THE_PREFILL, "--stream-json", QUESTION, KHEPRI_BATCH_TOKENS="1")
+    said = read_until(process, b'"prefill_progress"')
+    process.send_signal(signal.SIGINT)
+    code, said, _ = end(process, said)
+    assert code == exits.INTERRUPTED
+    assert json.loads(said.splitlines()[-1])["stop_reason"] == "interrupted"
+
+
+@pytest.mark.parametrize("wait_s", [0.0, 0.4, 0.8, 1.4])
+def test_an_interrupt_at_any_moment_leaves_one_object(khepri: Command, long_file: Path, wait_s: float) -> None:
+    process = khepri.start(*IN_THE_PREFILL, "--json", "--max-tokens", "2000", QUESTION)
+    wait_for_handlers(process.pid)
+    time.sleep(wait_s)
+    process.send_signal(signal.SIGINT)
+    code, said, errors = end(process)
+    assert code == exits.INTERRUPTED or (code == 0 and wait_s)
+    if said or wait_s > 1:  # before its modules are imported the command has no words
+        result = json.loads(said)
+        assert result.get("stop_reason") == "interrupted" or result.get("exit_code") == code or code == 0
+    assert errors.count("\n") <= 2
+
+
+def wait_for_handlers(pid: int) -> None:
+    """Wait until Python has put its handler of SIGTERM in place: the command has begun."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+        caught = int(next(line.split()[1] for line in status.splitlines() if line.startswith("SigCgt")), 16)
+        if caught & 1 << (signal.SIGTERM - 1):
+            return
+        time.sleep(0.01)
+    raise AssertionError("the command did not begin")
+
+
+def test_a_termination_ends_in_good_order(talkative: Command) -> None:
+    process = talkative.start(*LONG, "--stream-json", QUESTION)
+    said = read_until(process, b'"answer_delta"')
+    process.terminate()
+    code, said, errors = end(process, said)
+    assert (code, errors) == (exits.TERMINATED, "")
+    assert [json.loads(line) for line in said.splitlines()]
+
+
+def test_after_a_kill_at_any_moment_the_next_run_works(khepri: Command) -> None:
+    draw, before = random.Random(11), listing(khepri.cwd)
+    for _ in range(4):
+        process = khepri.start(QUESTION, KHEPRI_MAX_TOKENS="8")
+        time.sleep(draw.uniform(0.1, 1.3))
+        process.kill()
+        process.communicate(timeout=30)
+    assert listing(khepri.cwd) == before
+    done = khepri.ask(QUESTION)
+    assert done.returncode == 0, done.stderr
+    fresh = Command(khepri.home.parent / "fresh", khepri.cwd, khepri.model)
+    assert done.stdout == fresh.ask(QUESTION).stdout
+
+
+def listing(root: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def shell(khepri: Command, script: str, *arguments: str, **more: str) -> "subprocess.CompletedProcess[bytes]":
+    """Run ``script``, in which ``"$@"`` is the command."""
+    line = ["bash", "-c", script, "bash", *PROGRAM, *arguments]
+    done = subprocess.run(line, cwd=khepri.cwd, env=khepri.environment(**more), capture_output=True, timeout=60)
+    assert b"Traceback" not in done.stderr
+    return done
+
+
+def model_flags(khepri: Command, *more: str) -> Sequence[str]:
+    return ("ask", "--model", str(khepri.model), "--max-tokens", "100", *more, QUESTION)
+
+
+@pytest.mark.parametrize("output", ["--json", "--stream-json", "--seed=1"])
+def test_a_reader_that_leaves_early_is_no_error_of_ours(khepri: Command, output: str) -> None:
+    done = shell(khepri, '"$@" </dev/null | true; echo "${PIPESTATUS[0]}"', *model_flags(khepri, output))
+    assert done.stdout == b"141\n"
+    assert done.stderr == b""
+
+
+def test_a_full_disk_is_named(khepri: Command) -> None:
+    done = shell(khepri, '"$@" </dev/null >/dev/full', *model_flags(khepri))
+    assert done.returncode == exits.INTERNAL
+    assert b"khepri: No space left on device" in done.stderr
+
+
+def test_closed_streams_are_no_hindrance_and_are_not_mixed_up(khepri: Command) -> None:
+    assert shell(khepri, '"$@" <&- >&- 2>&-', *model_flags(khepri)).returncode == 0
+    done = shell(khepri, '"$@" 2>&-', *model_flags(khepri, "--json"))
+    assert json.loads(done.stdout)["stop_reason"]
+    assert shell(khepri, '"$@" >&-', *model_flags(khepri)).returncode == 0
+
+
+def test_an_encoding_that_cannot_say_the_answer_loses_characters_and_nothing_else(khepri: Command) -> None:
+    (khepri.cwd / "src" / "rétry.py").write_text("def retry_é(): pass\n", encoding="utf-8")
+    done = shell(khepri, '"$@"', *model_flags(khepri, "--stream-json"), PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.isascii()
+
+
+def test_help_and_version_need_nothing(khepri: Command) -> None:
+    for arguments in (["--help"], ["ask", "--help"], ["--version"]):
+        done = khepri.run(*arguments, HOME="/proc")
+        assert (done.returncode, done.stderr) == (0, "")
+    assert "Exit codes: 0 answered" in " ".join(khepri.run("ask", "--help").stdout.split())
+
+
+def test_without_a_command_there_is_help_and_with_an_unknown_one_an_error(khepri: Command) -> None:
+    done = khepri.run()
+    assert "ask" in done.stdout + done.stderr
+    done = khepri.run("frobnicate")
+    assert done.returncode == exits.USAGE
+    assert "frobnicate" in done.stderr
+
+
+def test_a_defect_shows_its_traceback_to_those_who_ask_for_it(khepri: Command) -> None:
+    program = (
+        "import sys; from khepri.cli import ask; ask.run = lambda *a, **k: 1 // 0\n"
+        "sys.argv[1:] = ['ask', 'why']; from khepri.cli.main import run; run(None)"
+    )
+    for debug, code in (("", exits.INTERNAL), ("1", 1)):
+        environment = khepri.environment(**({"KHEPRI_DEBUG": debug} if debug else {}))
+        done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, timeout=60)
+        assert done.returncode == code
+        assert (b"Traceback" in done.stderr) is bool(debug)
+    assert b"ZeroDivisionError" in done.stderr
