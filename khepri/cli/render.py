@@ -112,15 +112,18 @@ class TextRenderer:
         self._write = write
         self._end = end
         self._progress = progress
+        self._is_open = False
 
     def handle(self, event: Event) -> None:
         """Show one event."""
         match event:
             case AnswerDelta(text):
                 self._progress.close()
+                self._is_open = True
                 self._write(text)
             case Finished():
                 self.finished = event
+                self._is_open = False
                 self._end()
                 self._progress.finish(event)
                 if event.stop_reason in _CUT:
@@ -133,8 +136,11 @@ class TextRenderer:
         self.close()
 
     def close(self) -> None:
-        """Take the progress line away."""
+        """Take the progress line away and end an answer that was broken off, so that what was said stays."""
         self._progress.close()
+        if self._is_open:
+            self._is_open = False
+            self._end()
 
 
 class JsonRenderer:

@@ -16,7 +16,7 @@ import pytest
 from khepri.cli import exits
 from tests.support.command import PROGRAM, Command
 
-LONG = ("--no-tools", "--temperature", "1", "--seed", "3", "--max-tokens", "7000")
+LONG = ("--no-tools", "--temperature", "1", "--seed", "3")
 IN_THE_PREFILL = ("--file", "long.txt", "--no-tools")
 QUESTION = "Where is retry?"
 
@@ -39,11 +39,6 @@ def end(process: "subprocess.Popen[bytes]", said: bytes = b"") -> tuple[int, byt
     out, err = process.communicate(timeout=30)
     assert b"Traceback" not in err
     return process.returncode, said + out, err.decode()
-
-
-@pytest.fixture
-def talkative(khepri: Command, endless_model: Path) -> Command:
-    return Command(khepri.home, khepri.cwd, endless_model)
 
 
 @pytest.fixture
