@@ -285,6 +285,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_key(places: Places) -> None:
         ('permission_read = "deny"', 'permission_read = "allow"', "widen a permission"),
         ('permission_git = "deny"', 'permission_git = "allow"', "widen a permission"),
         ("", 'permission_command = "allow"', "widen a permission"),
+        ("context_tokens = 4096", "context_tokens = 1048576", "take more memory"),
         ("", 'extra_buffers = "on"', "overrule the probe"),
         ("", 'model = "./evil.gguf"', "point at a file"),
         ("", 'model = "evil.gguf"', "point at a file"),

@@ -134,7 +134,8 @@ def _compose(question: str | None, attachments: list[Attachment], piped: str) ->
 
 def _attach(cwd: Path, file: Path) -> Attachment:
     """Read a file that the user named, wherever it lies: naming it is the permission."""
-    path = (cwd / file).expanduser().resolve()
+    # Not Path.resolve, which gives up on a loop of links with an error of its own before Python 3.13.
+    path = Path(os.path.realpath((cwd / file).expanduser()))
     try:
         content = read_text(path)
     except ToolError as error:

@@ -144,6 +144,8 @@ def _refusal(name: str, value: Value, current: Value) -> str:
         return "loosen the network lock, which you require"
     if name.startswith("permission_") and (value, current) == (Permission.ALLOW, Permission.DENY):
         return f"widen a permission: {name} is {current}"
+    if name in ("context_tokens", "batch_tokens") and int(str(value)) > int(str(current)):
+        return f"take more memory than you allow: {name} is {current}"
     if name == "extra_buffers" and value == ExtraBuffers.ON:
         return "overrule the probe of your machine"
     if name == "model" and value and not _is_model_name(str(value)):

@@ -64,10 +64,15 @@ def _matches(
 ) -> Iterator[tuple[str, str]]:
     if not terms:
         return
-    alternatives = "|".join(re.escape(term) for term in sorted(terms))
+    alternatives = "|".join(_spellings(term) for term in sorted(terms))
     pattern = rf"--regexp=\w*(?:{alternatives})\w*"
     for batch in batches(paths):
         for row in run_ripgrep(repository, [*_OPTIONS, *options, pattern], batch).split(b"\n"):
             name, separator, match = row.partition(b"\0")
             if separator:
                 yield os.fsdecode(name), match.decode("utf-8", "replace")
+
+
+def _spellings(term: str) -> str:
+    """Return a pattern for a stem; one with digits is a whole name, which may be written with underscores."""
+    return re.escape(term) if term.isalpha() else "_?".join(map(re.escape, term))

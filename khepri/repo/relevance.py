@@ -38,6 +38,13 @@ _ABOUT_TESTS = re.compile(r"\b(tests?|tested|testing|fixtures?|specs?)\b", re.IG
 _ABOUT_DOCS = re.compile(r"\b(docs?|documentation|documented|readme|changelog|examples?|tutorials?)\b", re.IGNORECASE)
 
 
+_ABOUT_WHOLE = re.compile(
+    r"\bwhat\s+(?:does|do|is)\s+(?:this|the)\s+(?:repo|repository|project|package|codebase|program|tool|library)\b",
+    re.IGNORECASE,
+)
+_ABOUT_ENTRY = re.compile(r"\bentry[ -]?points?\b", re.IGNORECASE)
+
+
 @dataclass(frozen=True)
 class Place:
     """Somewhere to start reading."""
@@ -63,6 +70,8 @@ class _Query:
     paths: tuple[str, ...]
     wants_tests: bool
     wants_docs: bool
+    wants_whole: bool
+    wants_entry: bool
 
 
 def likely_places(
@@ -97,8 +106,8 @@ def likely_places(
         score = _path_score(path, query, idf)
         if path in counts:
             score += _bm25(counts[path], idf, size / mean_size)
-        if score > 0:
-            scores[path] = score * _role_factor(path, query)
+        if score > 0 or query.wants_whole or query.wants_entry:
+            scores[path] = score * _role_factor(path, query) + _overview_score(path, query)
     best = sorted(scores, key=lambda path: (-scores[path], path))[:_CANDIDATES]
     with FactsCache(repository, cache_dir) as cache:
         facts = cache.facts(cache.contents(path for path in best if path in readable))
@@ -118,6 +127,8 @@ def _read_question(question: str) -> _Query:
         paths,
         bool(_ABOUT_TESTS.search(question)),
         bool(_ABOUT_DOCS.search(question)),
+        bool(_ABOUT_WHOLE.search(question)),
+        bool(_ABOUT_ENTRY.search(question)),
     )
 
 
@@ -146,6 +157,16 @@ def _path_score(path: str, query: _Query, idf: Mapping[str, float]) -> float:
     return score
 
 
+def _overview_score(path: str, query: _Query) -> float:
+    """Return what speaks for the README, and for files where execution begins, in questions about the whole."""
+    is_entry = role_of(path) is Role.ENTRY
+    return 2 * _NAMED * _is_overview(path, query) + _NAMED * (is_entry and query.wants_entry)
+
+
+def _is_overview(path: str, query: _Query) -> bool:
+    return query.wants_whole and "/" not in path and path.lower().startswith("readme")
+
+
 def _role_factor(path: str, query: _Query) -> float:
     role = role_of(path)
     if role in (Role.ENTRY, Role.SOURCE):
@@ -163,6 +184,8 @@ def _look_into(
     query: _Query,
     idf: Mapping[str, float],
 ) -> Place:
+    if _is_overview(path, query):
+        return Place(path, 1, "", score, 1, _MAX_READ_LINES)
     symbols = facts.symbols if facts else ()
     rated = [
         (_symbol_score(symbol, tally, query, idf), symbol)

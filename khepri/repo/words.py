@@ -98,6 +98,11 @@ def question_stems(question: str) -> dict[str, float]:
     for word in words:
         if word not in _STOP and len(word) > 1 and not word.isdigit():
             weights.setdefault(stem(word), 1.0)
+    for word in _WORD.findall(question):
+        # Of a name such as f_17_3 the parts say nothing, and the whole says everything.
+        whole = word.lower().replace("_", "")
+        if any(letter.isdigit() for letter in whole) and not whole.isdigit() and len(whole) > 1:
+            weights.setdefault(stem(whole), 1.0)
     for british, american in _SPELLINGS.items():
         if stem(british) in weights:
             weights.setdefault(stem(american), 1.0)

@@ -167,3 +167,17 @@ def test_questions_about_rich_find_their_files(tmp_path: Path) -> None:
     # Of twelve; a little below what is reached, since another release of rich may shift a rank.
     assert sum(rank <= 1 for rank in ranks) >= 8
     assert sum(rank <= 3 for rank in ranks) >= 10
+
+
+def test_a_name_whose_parts_say_nothing_is_found_as_a_whole(project: Path) -> None:
+    (project / "src/generated.py").write_text("def f_17_2():\n    pass\n\n\ndef f_17_3():\n    pass\n")
+    place = ask(project, "Where is f_17_3?")[0]
+    assert (place.path, place.symbol) == ("src/generated.py", "f_17_3")
+
+
+def test_a_question_about_the_whole_starts_with_the_readme_and_the_entry_points(project: Path) -> None:
+    (project / "README.md").write_text("# Wire\n\nSends requests.\n")
+    (project / "src/__main__.py").write_text("def main():\n    pass\n")
+    places = ask(project, "What does this repository do, and where is its main entry point?")
+    assert [place.path for place in places[:2]] == ["README.md", "src/__main__.py"]
+    assert places[0].first_line == 1
