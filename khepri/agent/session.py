@@ -161,6 +161,7 @@ class Session:
         if not self._engine.wait_loaded(0):
             task.emit(ModelLoading(self._model.name))
         places = self._places(question)
+        task.check()
         while not self._engine.wait_loaded(_PATIENCE_S):
             task.check()
         load_ms = max(0.0, self._engine.loaded_s - self._started_s) * 1000

@@ -79,7 +79,7 @@ class ProgressLine:
                     cost = f"{event.tokens} tokens, {event.duration_ms:.0f} ms"
                     self._console.print(f"[dim]• {call} → {escape(event.summary)} ({cost})[/dim]", highlight=False)
             case Notice(text, is_warning) if is_warning or self._console.is_terminal:
-                self._console.print(f"khepri: {escape(text)}", highlight=False)
+                self._console.print(f"khepri: {escape(text)}", highlight=False, soft_wrap=True)
             case _:
                 pass
 

@@ -48,10 +48,6 @@ def test_stream_json_is_one_event_a_line_and_ends_with_the_result(khepri: Comman
     assert said.strip() == events[-1]["answer"]
 
 
-def test_the_same_question_has_the_same_answer(khepri: Command) -> None:
-    assert khepri.ask(QUESTION).stdout == khepri.ask(QUESTION).stdout
-
-
 def test_a_seed_repeats_an_answer_above_temperature_zero(khepri: Command) -> None:
     arguments = ("--no-tools", "--temperature", "2", "--seed")
     one, same, other = (khepri.ask(*arguments, seed, QUESTION).stdout for seed in ("1", "1", "2"))
@@ -62,9 +58,7 @@ def test_a_seed_repeats_an_answer_above_temperature_zero(khepri: Command) -> Non
 
 
 def test_a_question_can_come_from_stdin(khepri: Command) -> None:
-    by_argument = khepri.ask(QUESTION)
-    assert khepri.ask(stdin=QUESTION.encode()).stdout == by_argument.stdout
-    assert khepri.ask("-", stdin=f"{QUESTION}\n".encode()).stdout == by_argument.stdout
+    assert khepri.ask(stdin=QUESTION.encode()).stdout == khepri.ask("-", stdin=f"{QUESTION}\n".encode()).stdout
 
 
 def test_text_on_stdin_is_the_material_of_a_question(khepri: Command) -> None:
@@ -91,7 +85,7 @@ def test_a_closed_stdin_is_no_question_and_no_hindrance(khepri: Command) -> None
         assert b"Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("text", ["café".encode("latin-1"), "größer?".encode("utf-16"), b"\xef\xbb\xbfwhy?\r\n"])
+@pytest.mark.parametrize("text", ["café".encode("latin-1"), "\ufeffgrößer?\r\n".encode("utf-16")])
 def test_text_of_other_encodings_on_stdin_is_read(khepri: Command, text: bytes) -> None:
     assert khepri.ask("Review this.", stdin=text).returncode == 0
 
@@ -125,12 +119,12 @@ def test_a_question_longer_than_the_context_is_refused_with_counts(khepri: Comma
 # --- files
 
 
-@pytest.mark.parametrize(
-    "name", ["with space.py", 'it\'s "quoted".py', "日本語 🐞.py", "-dash.py", "[bold]markup.py", "a\nb.py"]
-)
-def test_a_file_of_any_name_can_be_shown(khepri: Command, repository: Path, name: str) -> None:
-    (repository / name).write_text("x = 1\n", encoding="utf-8")
-    assert khepri.ask(f"--file={name}", "Explain.").returncode == 0
+def test_files_of_any_name_can_be_shown(khepri: Command, repository: Path) -> None:
+    names = ["with space.py", 'it\'s "quoted".py', "日本語 🐞.py", "-dash.py", "[bold]markup.py", "a\nb.py"]
+    for name in names:
+        (repository / name).write_text("x = 1\n", encoding="utf-8")
+    done = khepri.ask("--json", "--no-tools", *(f"--file={name}" for name in names), "Explain.")
+    assert done.returncode in (0, 6), done.stderr
 
 
 @pytest.mark.parametrize(
@@ -265,7 +259,7 @@ def test_a_home_that_cannot_be_written_costs_the_cache_alone(khepri: Command, tm
     assert done.stdout.startswith("In `src/retry.py`,")
 
 
-def test_narrow_and_colourless_terminals_change_nothing_in_a_pipe(khepri: Command) -> None:
+def test_the_same_question_has_the_same_answer_whatever_the_terminal(khepri: Command) -> None:
     plain = khepri.ask(QUESTION)
     bare = khepri.ask(QUESTION, COLUMNS="20", NO_COLOR="1", TERM="dumb")
     assert (bare.stdout, bare.stderr) == (plain.stdout, plain.stderr)
