@@ -78,10 +78,12 @@ def test_an_interrupt_at_any_moment_leaves_one_object(khepri: Command, long_file
     time.sleep(wait_s)
     process.send_signal(signal.SIGINT)
     code, said, errors = end(process)
-    assert code == exits.INTERRUPTED or (code == 0 and wait_s)
+    # A quick machine may be done by then; a signal that meets the interpreter on its way out ends it as it is.
+    was_done = bool(wait_s) and code in (0, -signal.SIGINT)
+    assert code == exits.INTERRUPTED or was_done
     if said or wait_s > 1:  # before its modules are imported the command has no words
         result = json.loads(said)
-        assert result.get("stop_reason") == "interrupted" or result.get("exit_code") == code or code == 0
+        assert result.get("stop_reason") == "interrupted" or result.get("exit_code") == code or was_done
     assert errors.count("\n") <= 2
 
 
