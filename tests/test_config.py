@@ -308,7 +308,7 @@ def test_a_repository_cannot_make_khepri_less_careful(places: Places, user: str,
 
 def test_a_refusal_holds_even_if_a_stronger_source_would_override_it(places: Places) -> None:
     places.repository('permission_command = "allow"')
-    places.error(environ={"KHEPRI_PERMISSION_COMMAND": "deny"})
+    assert "widen a permission" in places.error(environ={"KHEPRI_PERMISSION_COMMAND": "deny"}).message
 
 
 @pytest.mark.parametrize("key", ["tool_command", "git_path", "rg", "executable", "editor"])
