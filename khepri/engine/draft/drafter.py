@@ -1,0 +1,72 @@
+"""What a drafter is and what it proposes.
+
+A drafter sees committed tokens only. Whether its tokens hold is decided by the target (``engine/speculate.py``), and how
+many are worth checking by the horizon (``engine/horizon.py``); neither is known here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from khepri.engine.sampling import Distribution
+
+
+class DrafterName(StrEnum):
+    """Who proposed a token."""
+
+    FORCED = "forced"
+    """The constraint, which allows it only one way; committed without a question to the target."""
+    SUFFIX = "suffix"
+    """A match of the end of the text with something that was seen before."""
+    MODEL = "model"
+    """A smaller model of the same vocabulary."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Tokens that may come next, in order."""
+
+    tokens: tuple[int, ...]
+    """Proposed token ids ``[gamma]``, at least one."""
+    drafter: DrafterName
+    """Who proposes them."""
+    evidence: int = 0
+    """What speaks for the draft, on the drafter's own scale: the tokens of the match for ``suffix``, else 0. Acceptance
+    is estimated apart for weak and strong evidence."""
+    distributions: tuple[Distribution, ...] | None = None
+    """What each token was drawn from (the paper's q), one for each token; None if they were not drawn, so that each is
+    proposed with certainty."""
+
+    def shortened(self, gamma: int) -> "Draft":
+        """Return the first ``gamma`` tokens of the draft, at least one."""
+        drawn_from = self.distributions
+        return Draft(
+            self.tokens[:gamma], self.drafter, self.evidence, None if drawn_from is None else drawn_from[:gamma]
+        )
+
+
+class Drafter(Protocol):
+    """Proposes continuations of one generation at a time. The engine's thread."""
+
+    @property
+    def name(self) -> DrafterName:
+        """Who this is."""
+
+    def start(self, prompt: Sequence[int]) -> None:
+        """Begin a generation after ``prompt``, the token ids of the whole prompt.
+
+        Prompts mostly extend the one before; a drafter that keeps its state pays for what is new only.
+        """
+
+    def commit(self, tokens: Sequence[int]) -> None:
+        """Note tokens that the generation has really produced, in order."""
+
+    def propose(self, limit: int) -> Draft | None:
+        """Return at most ``limit`` tokens (at least 1) that may follow what was committed, or None.
+
+        Nothing is committed by it: the next call of ``commit`` says what really came.
+        """
+
+    def close(self) -> None:
+        """Free what the drafter holds. Calling it twice is harmless."""

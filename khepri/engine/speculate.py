@@ -1,0 +1,55 @@
+"""Exact speculative sampling: is a drafted token kept, and what comes in its place if it is not.
+
+Whatever the drafter proposes, the tokens that come out are distributed as if the target had been sampled alone.
+
+References:
+    Leviathan et al., "Fast Inference from Transformers via Speculative Decoding", 2023, algorithm 1.
+    Chen et al., "Accelerating Large Language Model Decoding with Speculative Sampling", 2023.
+"""
+
+import numpy as np
+
+from khepri.engine.sampling import Distribution
+
+
+def verify(p: Distribution, drafted: int, q: Distribution | None, random: np.random.Generator) -> int:
+    """Return the token that follows: ``drafted`` itself if it is kept, otherwise one from the residual.
+
+    Args:
+        p: What the target gives at this position.
+        drafted: The proposed token, x in the papers.
+        q: What ``drafted`` was drawn from; None if it was proposed with certainty.
+        random: Where chance comes from; not asked when ``p`` leaves no choice.
+    """
+    p_x, q_x = _probability(p, drafted), 1.0 if q is None else _probability(q, drafted)
+    if p_x >= q_x:
+        return drafted
+    if p_x > 0.0 and random.random() * q_x < p_x:
+        return drafted
+    return draw(_residual(p, drafted, q), random)
+
+
+def draw(p: Distribution, random: np.random.Generator) -> int:
+    """Return a token drawn from ``p``; ``random`` is not asked when there is one only."""
+    if p.ids.size == 1:
+        return int(p.ids[0])
+    return int(random.choice(p.ids, p=p.probabilities))
+
+
+def _probability(distribution: Distribution, token: int) -> float:
+    return float(distribution.probabilities[distribution.ids == token].sum())
+
+
+def _residual(p: Distribution, drafted: int, q: Distribution | None) -> Distribution:
+    """Return max(0, p - q), normalised: what the target wants more of than the drafter offers."""
+    if q is None:
+        excess = np.where(p.ids == drafted, 0.0, p.probabilities)
+    else:
+        order = np.argsort(q.ids)
+        place = np.minimum(np.searchsorted(q.ids[order], p.ids), q.ids.size - 1)
+        offered = np.where(q.ids[order][place] == p.ids, q.probabilities[order][place], 0.0)
+        excess = np.maximum(0.0, p.probabilities - offered)
+    kept = excess > 0.0
+    if not kept.any():  # p and q differ by rounding alone
+        return p
+    return Distribution(p.ids[kept], excess[kept] / excess[kept].sum())
