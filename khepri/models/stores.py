@@ -119,6 +119,8 @@ def find(name_or_path: str, environ: Mapping[str, str] | None = None, home: Path
     # A bare word is a name and never a file here: a repository may set a model's name, and must not bring the model.
     if os.sep in name_or_path and os.path.isfile(path):
         return _from_path(path)
+    if _is_written_as_a_path(name_or_path):
+        raise _no_file(path)
     raise _no_model_named(name_or_path, entry, inventory.models)
 
 
@@ -148,7 +150,7 @@ def default_model(environ: Mapping[str, str] | None = None, home: Path | None = 
 
 def _from_path(path: Path) -> Model:
     if not os.path.exists(path):
-        raise NoModelError(f"there is no file {path}", "khepri models lists the models on this machine")
+        raise _no_file(path)
     header = read_header(path)
     if not writes_text(header):
         raise ModelFileError(
@@ -181,6 +183,15 @@ def is_entry(entry: CatalogueModel, model: Model) -> bool:
 
 def _model(name: str, path: Path, size_bytes: int, header: Header, source: Store) -> Model:
     return Model(name, path, size_bytes, header.quantization, header.architecture, source, is_default=False)
+
+
+def _is_written_as_a_path(name_or_path: str) -> bool:
+    return name_or_path.startswith(("./", "../", "~")) or name_or_path.lower().endswith(".gguf")
+
+
+def _no_file(path: Path) -> NoModelError:
+    hint = "check the path, or name a model as khepri models lists it (the default needs no name)"
+    return NoModelError(f"there is no file {path}", hint)
 
 
 def _no_model_named(name: str, entry: CatalogueModel | None, models: Iterable[Model]) -> NoModelError:

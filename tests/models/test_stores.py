@@ -250,9 +250,14 @@ def test_an_absurd_name_is_only_an_unknown_one(home: Path, name: str, monkeypatc
         stores.find(name, {}, home)
 
 
-def test_a_path_that_does_not_exist_says_so(home: Path) -> None:
-    with pytest.raises(NoModelError, match="there is no file"):
-        stores.find(str(home / "none.gguf"), {}, home)
+@pytest.mark.parametrize("path", ["/none.gguf", "./missing.gguf", "../missing", "~/missing", "models/b.GGUF", "a.gguf"])
+def test_a_path_that_does_not_exist_says_so_and_how_a_model_is_named(home: Path, path: str) -> None:
+    write_gguf(models(home) / "missing-not.gguf")
+    with pytest.raises(NoModelError, match="there is no file") as caught:
+        stores.find(path, {}, home)
+    assert Path(path).name in caught.value.message
+    assert "name a model as khepri models lists it" in caught.value.hint
+    assert "did you mean" not in caught.value.hint
 
 
 def test_without_the_default_the_user_is_told_how_to_get_it_and_what_else_there_is(home: Path) -> None:
