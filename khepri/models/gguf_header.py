@@ -210,6 +210,8 @@ def _check_magic(window: _Window) -> int:
         raise _DamagedError("is empty")
     beginning = window.take(min(64, window.file_bytes))
     window.position = 4
+    if len(beginning) < 4 and b"GGUF".startswith(beginning):
+        raise _DamagedError(f"is truncated, or not a GGUF file at all: it has {window.file_bytes} bytes")
     if beginning[:4] != b"GGUF":
         raise _DamagedError(f"is not a GGUF file: it looks like {_describe(beginning)}")
     version = window.number("I")

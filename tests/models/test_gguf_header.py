@@ -73,7 +73,8 @@ def test_the_tables_agree_with_the_reference_implementation() -> None:
     ("content", "words"),
     [
         (b"", "is empty"),
-        (b"GG", "not a GGUF file"),
+        (b"GGU", "is truncated, or not a GGUF file at all: it has 3 bytes"),
+        (b"abc", "a text file"),
         ("Dies ist ein schöner Text.\n".encode() * 9, "a text file"),
         (b"<!DOCTYPE html><html><title>Log in</title>", "a web page"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "Git LFS pointer"),
