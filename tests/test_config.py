@@ -210,10 +210,14 @@ def test_an_unknown_table_names_its_line(places: Places) -> None:
 
 
 @pytest.mark.parametrize("variable", ["KHEPRI_TEMPRATURE", "KHEPRI_Temperature"])
-def test_an_unknown_variable_is_refused_with_the_nearest_key(places: Places, variable: str) -> None:
-    message = places.error(environ={variable: "1"}).message
-    assert variable in message
-    assert "did you mean temperature?" in message
+def test_an_unknown_variable_is_refused_as_it_was_written_with_the_nearest_one(places: Places, variable: str) -> None:
+    error = places.error(environ={variable: "1"})
+    assert error.message == f"unknown environment variable {variable}; did you mean KHEPRI_TEMPERATURE?"
+    assert "KHEPRI_MODEL, KHEPRI_CONTEXT_TOKENS" in error.hint
+
+
+def test_an_unknown_variable_that_resembles_none_is_named_alone(places: Places) -> None:
+    assert places.error(environ={"KHEPRI_NOPE": "1"}).message == "unknown environment variable KHEPRI_NOPE"
 
 
 def test_variables_of_ours_that_are_no_settings_are_left_alone(places: Places) -> None:

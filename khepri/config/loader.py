@@ -4,6 +4,7 @@ A repository is not the user. Its file may make Khepri more careful, never less;
 ``_refusal``.
 """
 
+import difflib
 import re
 import reprlib
 from collections.abc import Iterator, Mapping
@@ -125,8 +126,11 @@ def _from_flags(flags: Mapping[str, Value], known: Mapping[str, Key]) -> Iterato
 
 
 def _unknown_variable(variable: str, known: Mapping[str, Key]) -> ConfigError:
-    name = variable.removeprefix(_VARIABLE_PREFIX)
-    return unknown_key(name, known, f"environment variable {variable}")
+    near = difflib.get_close_matches(variable.removeprefix(_VARIABLE_PREFIX).lower(), known, n=1)
+    suggestion = f"; did you mean {known[near[0]].variable}?" if near else ""
+    written = variable if variable.isprintable() else ascii(variable)
+    accepted = ", ".join(key.variable for key in known.values())
+    return ConfigError(f"unknown environment variable {written}{suggestion}", f"accepted variables: {accepted}")
 
 
 def _check_repository_may(name: str, value: Value, current: Value, file: ConfigFile) -> None:

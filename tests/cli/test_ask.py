@@ -245,7 +245,7 @@ def test_settings_of_the_environment_hold_and_flags_win(khepri: Command) -> None
     assert "KHEPRI_TEMPERATURE" in done.stderr
     done = khepri.ask(QUESTION, KHEPRI_TEMPERATUR="1")
     assert done.returncode == 2
-    assert "did you mean temperature" in done.stderr
+    assert "did you mean KHEPRI_TEMPERATURE?" in done.stderr
 
 
 @pytest.mark.parametrize("home", ["/proc", "a file"])
