@@ -95,14 +95,14 @@ def _repository_state(repository: Repository) -> str:
     if not repository.is_git:
         return f"{repository.root} is not a git repository, so there is no history; {_files(repository)}"
     try:
-        commit = log(repository, max_count=1)[0].sha
-    except (ToolError, IndexError) as error:
-        commit = error.message if isinstance(error, ToolError) else "no commit"
+        history = f"at {log(repository, max_count=1)[0].sha}"
+    except ToolError as error:
+        history = f"without history: {error.message}"
     if repository.is_bare:
-        return f"{repository.root} is a bare repository at {commit}: there is history and no file"
+        return f"{repository.root} is a bare repository, so there is no file to read; {history}"
     branch, *changes = status(repository)
     changed = f"{len(changes)} changed" if changes else "nothing changed"
-    return f"{repository.root}, {branch}, at {commit}, {changed}; {_files(repository)}"
+    return f"{repository.root}, {branch}, {changed}, {history}; {_files(repository)}"
 
 
 def _files(repository: Repository) -> str:

@@ -16,6 +16,7 @@ from khepri.repo.root import Repository
 
 _FORBIDDEN_IN_REF: Final = re.compile(r"[\x00-\x20\x7f:?*\[\\]|^-|^$")
 _MOST_HIDDEN: Final = 1000
+_UNBORN: Final = "No commits yet on "
 _COMMIT_FORMAT: Final = "commit %h%nauthor %an%ndate %as%n%n%B"
 _LOG_FORMAT: Final = "%h%x00%as%x00%an%x00%s"
 _PATCH: Final = (
@@ -172,8 +173,13 @@ def status(repository: Repository) -> tuple[str, ...]:
         raise ToolError("this is a bare repository: it has no work tree", "use log or show")
     arguments = ["status", "--porcelain=v1", "-z", "--branch", "--untracked-files=normal", "--no-renames"]
     rows = _decode(_run(repository, [*arguments, "--ignore-submodules=dirty"])).split("\0")
-    shown = [f"branch {row[3:]}" for row in rows if row.startswith("## ")]
+    shown = [_branch(row[3:]) for row in rows if row.startswith("## ")]
     return (*shown, *(row for row in rows if row and row[:2] != "##" and not _hides(repository, row[3:])))
+
+
+def _branch(told: str) -> str:
+    name = told.removeprefix(_UNBORN)
+    return f"branch {name}" if name == told else f"branch {name} (no commits yet)"
 
 
 def _patch(

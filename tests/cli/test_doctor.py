@@ -280,11 +280,11 @@ def test_every_kind_of_repository_is_described(home: Home, kind: str) -> None:
     assert line["status"] == "ok"
     expected = {
         "none": "is not a git repository",
-        "empty": "no commit",
-        "bare": "bare repository",
-        "committed": "1 changed; 2 files to read",
+        "empty": r"branch main \(no commits yet\), nothing changed, without history: .* has no commits yet; 0 files",
+        "bare": "bare repository, so there is no file to read; without history: the repository has no commits yet",
+        "committed": r"branch main, 1 changed, at [0-9a-f]{7,}; 2 files to read",
     }
-    assert expected[kind] in line["detail"]
+    assert re.search(expected[kind], line["detail"])
 
 
 def test_a_machine_without_git_gets_a_warning(home: Home, tmp_path: Path) -> None:

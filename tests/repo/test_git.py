@@ -177,7 +177,7 @@ def test_an_empty_repository_says_that_it_has_no_commits(tmp_path: Path, git: Gi
             question(repository)
     with pytest.raises(ToolError, match="no commits yet"):
         history.blame(repository, "a.py")
-    assert history.status(repository)[0] == "branch No commits yet on main"
+    assert history.status(repository)[0] == "branch main (no commits yet)"
     assert "+new" in history.diff(repository).text
 
 
