@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -137,9 +137,7 @@ def _child_runner(cancelled: threading.Event) -> ChildRunner:
     def run(model: Path, extra_buffers: bool) -> ChildResult:
         # -P keeps the working folder, which may be a stranger's repository, off the import path.
         command = [sys.executable, "-P", "-m", "khepri.engine.probe", str(model), str(int(extra_buffers))]
-        # An assertion of the library's would start a debugger to print a backtrace.
-        environment = {**os.environ, "GGML_NO_BACKTRACE": "1"}
-        with _start_deaf(command, environment) as child:
+        with _start_deaf(command) as child:
             try:
                 errors = _await_end(child, cancelled)
             finally:
@@ -152,13 +150,11 @@ def _child_runner(cancelled: threading.Event) -> ChildRunner:
     return run
 
 
-def _start_deaf(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def _start_deaf(command: Sequence[str]) -> subprocess.Popen[bytes]:
     """Start a child in which SIGINT waits until it can mean something: an import turns it into any other error."""
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        return subprocess.Popen(
-            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        )
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 

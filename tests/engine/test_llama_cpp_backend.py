@@ -1,3 +1,7 @@
+import os
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -178,3 +182,19 @@ def test_the_prefix_cache_starts_anew_where_a_recurrent_model_was_interrupted(re
         cache.check_integrity()
     start = cache.match(tokens)
     Exactness(0.02).check(feed(recurrent, tokens[start:], 40), expected[start:])
+
+
+@pytest.mark.parametrize("is_prepared", [True, False])
+def test_a_failed_assertion_of_the_library_starts_no_debugger(tmp_path: Path, is_prepared: bool) -> None:
+    caught = tmp_path / "caught"
+    for name in ("gdb", "lldb"):
+        (tmp_path / name).write_text(f"#!/bin/sh\n: > '{caught}'\n", encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    environment = {key: value for key, value in os.environ.items() if key != "GGML_NO_BACKTRACE"}
+    environment["PATH"] = f"{tmp_path}:{environment['PATH']}"
+    loads = "khepri.engine.backends.llama_cpp" if is_prepared else "llama_cpp"
+    program = f"import {loads}; from llama_cpp import _ggml; _ggml.libggml.ggml_abort(b'x.c', 7, b'boom')"
+    done = subprocess.run([sys.executable, "-c", program], env=environment, cwd=tmp_path, capture_output=True)
+    assert done.returncode == -signal.SIGABRT
+    assert b"boom" in done.stderr
+    assert caught.exists() is not is_prepared, "without the preparation this test would see the debugger"
