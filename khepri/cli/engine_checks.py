@@ -19,6 +19,7 @@ from khepri.config import Config, ExtraBuffers
 from khepri.engine import hardware
 from khepri.engine.backend import LoadOptions
 from khepri.engine.hardware import Cpu
+from khepri.engine.launch import load_options
 from khepri.engine.probe import Verdict, probe
 from khepri.errors import OutOfMemoryError
 from khepri.models import stores
@@ -99,7 +100,7 @@ def gather(config: Config, progress: Progress) -> Facts:
     fitting = _then(model, lambda found: attempt(lambda: _fitting(found)))
     progress("probing: does a first batch come through?")
     verdict = _then(library, lambda _: _then(fitting, lambda found: attempt(lambda: _probe(found))))
-    options = _then(fitting, lambda found: _then(verdict, lambda given: load_options(config, cpu, found.path, given)))
+    options = _then(fitting, lambda found: _then(verdict, lambda given: _options(config, found.path, given)))
     measured = _then(options, lambda how: attempt(lambda: measurement.measure(how, progress)))
     return Facts(
         cpu=cpu,
@@ -113,22 +114,6 @@ def gather(config: Config, progress: Progress) -> Facts:
         options=options,
         measured=measured,
     )
-
-
-def load_options(config: Config, cpu: Cpu, model: Path, verdict: Verdict) -> LoadOptions:
-    """Return how a model is loaded under these settings on this machine."""
-    return LoadOptions(
-        model_path=model,
-        context_tokens=config.context_tokens,
-        threads=config.threads or cpu.physical_cores,
-        batch_tokens=config.batch_tokens,
-        extra_buffers=_takes_extra_buffers(config, verdict),
-    )
-
-
-def _takes_extra_buffers(config: Config, verdict: Verdict) -> bool:
-    configured = {ExtraBuffers.ON: True, ExtraBuffers.OFF: False}
-    return configured.get(config.extra_buffers, verdict.extra_buffers)
 
 
 def lines(facts: Facts, config: Config) -> Iterator[Check]:
@@ -212,7 +197,7 @@ def settings_line(facts: Facts, config: Config) -> Check:
         check_line = verdict.as_check("settings")
         detail = f"{threads} threads ({why}), {sizes}; extra buffers: {check_line.detail}"
         return Check("settings", check_line.status, detail, check_line.advice, check_line.exit_code)
-    is_on = _takes_extra_buffers(config, verdict)
+    is_on = not isinstance(facts.options, Failure) and facts.options.extra_buffers
     chosen = "by the probe" if config.extra_buffers is ExtraBuffers.AUTO else "as configured, whatever the probe says"
     said = f"{verdict.reason}{' (known from an earlier probe)' if verdict.was_cached else ''}"
     buffers = f"extra buffers {'on' if is_on else 'off'} {chosen}: {said}"
@@ -275,6 +260,17 @@ def _fitting(model: Model) -> Model:
             "choose a smaller model: khepri models",
         )
     return model
+
+
+def _options(config: Config, model: Path, verdict: Verdict) -> LoadOptions:
+    return load_options(
+        model,
+        context_tokens=config.context_tokens,
+        threads=config.threads,
+        batch_tokens=config.batch_tokens,
+        extra_buffers=config.extra_buffers,
+        ask_probe=lambda: verdict,
+    )
 
 
 def _probe(model: Model) -> Verdict:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from khepri.cli import engine_checks
+from khepri.cli import engine_checks, measurement
 from khepri.cli.checks import Check, Failure, Report, Status, attempt
 from khepri.cli.engine_checks import Facts
-from khepri.cli.measurement import Library, Measurement
+from khepri.cli.measurement import Library, Measurement, Progress
 from khepri.config import Config, ExtraBuffers
 from khepri.engine.backend import LoadOptions
 from khepri.engine.hardware import Cpu
@@ -91,7 +91,9 @@ def test_a_library_that_does_not_load_is_a_problem_with_advice() -> None:
 
 
 def test_settings_say_that_repacked_weights_crash_here() -> None:
-    line = lines(replace(FACTS, verdict=Verdict(False, "with repacked weights the library died (SIGSEGV)")))["settings"]
+    verdict = Verdict(False, "with repacked weights the library died (SIGSEGV)")
+    safe = LoadOptions(MODEL.path, 8192, 4, extra_buffers=False)
+    line = lines(replace(FACTS, verdict=verdict, options=safe))["settings"]
     assert line.status is Status.WARNING
     assert "extra buffers off by the probe" in line.detail
     assert "SIGSEGV" in line.detail
@@ -108,11 +110,20 @@ def test_settings_say_that_repacked_weights_crash_here() -> None:
     ],
 )
 def test_the_measurement_loads_what_the_configuration_and_the_probe_choose(
-    choice: ExtraBuffers, verdict: bool, allowed: bool
+    choice: ExtraBuffers, verdict: bool, allowed: bool, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = Config(extra_buffers=choice, threads=3, context_tokens=1024, batch_tokens=64)
-    options = engine_checks.load_options(config, CPU, MODEL.path, Verdict(verdict, ""))
-    assert options == LoadOptions(MODEL.path, 1024, 3, 64, extra_buffers=allowed)
+    loaded: list[LoadOptions] = []
+
+    def measure(options: LoadOptions, _: Progress) -> Measurement:
+        loaded.append(options)
+        return MEASURED
+
+    monkeypatch.setattr(measurement, "measure", measure)
+    monkeypatch.setattr(measurement, "read_library", lambda: FACTS.library)
+    monkeypatch.setattr(engine_checks, "probe", lambda *_: Verdict(verdict, ""))
+    config = Config(str(tiny_model), extra_buffers=choice, threads=3, context_tokens=1024, batch_tokens=64)
+    facts = engine_checks.gather(config, lambda _: None)
+    assert loaded == [facts.options] == [LoadOptions(tiny_model, 1024, 3, 64, extra_buffers=allowed)]
 
 
 def test_overruling_a_probe_that_saw_a_crash_is_a_warning() -> None:

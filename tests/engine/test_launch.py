@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from khepri.engine.hardware import total_memory_bytes
-from khepri.engine.launch import launch
+from khepri.engine.backend import LoadOptions
+from khepri.engine.hardware import describe_cpu, total_memory_bytes
+from khepri.engine.launch import launch, load_options
+from khepri.engine.probe import Verdict
 from khepri.engine.request import Request, StopReason
 from khepri.engine.worker import EngineWorker
 from khepri.errors import CancelledError, KhepriError, ModelError, ModelLoadError, OutOfMemoryError
@@ -38,9 +40,32 @@ def test_who_decides_for_himself_starts_no_probe(tiny_model: Path, tmp_path: Pat
     assert not (tmp_path / "probe.json").exists()
 
 
-def test_threads_are_found_when_none_are_named(tiny_model: Path, tmp_path: Path) -> None:
-    with start(tiny_model, tmp_path, "off", threads=0) as engine:
-        assert engine.wait_loaded()
+@pytest.mark.parametrize(("threads", "used"), [(0, describe_cpu().physical_cores), (3, 3)])
+def test_threads_are_found_when_none_are_named(threads: int, used: int) -> None:
+    assert options("off", threads=threads).threads == used
+
+
+@pytest.mark.parametrize(
+    ("choice", "verdict", "allowed"),
+    [("auto", True, True), ("auto", False, False), ("on", None, True), ("off", None, False)],
+)
+def test_the_probe_is_asked_where_nobody_decided(choice: str, verdict: bool | None, allowed: bool) -> None:
+    assert options(choice, verdict) == LoadOptions(Path("m.gguf"), 512, 1, 64, extra_buffers=allowed)
+
+
+def options(extra_buffers: str, verdict: bool | None = None, threads: int = 1) -> LoadOptions:
+    def ask_probe() -> Verdict:
+        assert verdict is not None, "it was not to be asked"
+        return Verdict(verdict, "")
+
+    return load_options(
+        Path("m.gguf"),
+        context_tokens=512,
+        threads=threads,
+        batch_tokens=64,
+        extra_buffers=extra_buffers,
+        ask_probe=ask_probe,
+    )
 
 
 @pytest.mark.parametrize("extra_buffers", ["auto", "off"])
