@@ -140,6 +140,8 @@ def models(context: typer.Context, as_json: AsJson = False) -> None:
         from khepri.cli import models as command
 
         command.list_models(as_json)
+    elif as_json:
+        raise typer.BadParameter(f"--json belongs to the list, not to {context.invoked_subcommand}")
 
 
 @models_app.command()

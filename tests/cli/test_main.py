@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import typer.main
 
 from khepri.cli import exits
+from khepri.cli.main import app
 from tests.support.command import PROGRAM, Command
 
 LONG = ("--no-tools", "--temperature", "1", "--seed", "3")
@@ -191,3 +193,11 @@ def test_a_defect_shows_its_traceback_to_those_who_ask_for_it(khepri: Command) -
         assert done.returncode == code
         assert (b"Traceback" in done.stderr) is bool(debug)
     assert b"ZeroDivisionError" in done.stderr
+
+
+def test_no_option_before_a_commands_name_takes_a_value() -> None:
+    whole = typer.main.get_command(app)
+    models = next(command for name, command in vars(whole)["commands"].items() if name == "models")
+    options = [*whole.params, *models.params]
+    assert {"version", "as_json"} <= {option.name for option in options}
+    assert all(vars(option)["is_flag"] for option in options), "the network is unlocked by the first two words"

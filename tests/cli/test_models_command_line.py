@@ -244,6 +244,21 @@ def test_a_pull_is_verified_listed_and_not_repeated(home: Path, server: Server, 
     assert len(server.asked) == asked
 
 
+def test_a_pull_has_the_network_however_it_is_spelled(home: Path, server: Server, data: Path) -> None:
+    publish_on_index(server, entry_for(data.read_bytes()), data.read_bytes())
+    done = run(home, "models", "--", "pull", server=server, program=with_catalogue_of(data))
+    assert done.returncode == 0, done.stderr
+    assert [model["name"] for model in listed(home)] == ["tiny-test-model"]
+
+
+@pytest.mark.parametrize("command", ["pull", "add", "remove"])
+def test_an_option_of_the_list_is_refused_before_another_command(home: Path, server: Server, command: str) -> None:
+    done = run(home, "models", "--json", command, "tiny", server=server)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"--json belongs to the list, not to {command}" in done.stderr
+    assert server.asked == []
+
+
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_pull_continues_where_it_stopped(
     home: Path, server: Server, data: Path, end: signal.Signals
