@@ -15,6 +15,8 @@ from khepri.cli import exits
 from khepri.errors import CancelledError
 
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer as Buffer
+
     from khepri.egress import Tier
 
 
@@ -186,7 +188,16 @@ def run(tier: "Tier | None") -> None:
     if tier is not None and not tier.is_strong and not _only_help(sys.argv[1:]):
         print(f"khepri: {tier.describe()}", file=sys.stderr)
     try:
-        app()
+        try:
+            app()
+        finally:
+            # At the interpreter's own end it would be too late to say that the result could not be written.
+            sys.stdout.flush()
+    except SystemExit as end:
+        # Rich and Click have codes of their own for an output that its reader closed.
+        if isinstance(end.__context__, BrokenPipeError):
+            _leave(exits.OUTPUT_CLOSED)
+        raise
     except (Exception, KeyboardInterrupt) as error:
         if os.environ.get("KHEPRI_DEBUG"):
             raise
@@ -210,10 +221,22 @@ def _prepare_streams() -> None:
             os.open(os.devnull, mode)  # takes the lowest free number, which is this one
     sys.stdin = sys.stdin or open(0, closefd=False)
     sys.stdout = sys.stdout or open(1, "w", closefd=False)
-    sys.stderr = sys.stderr or open(2, "w", closefd=False)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    encoding = sys.stderr.encoding if sys.stderr else None
+    words = io.BufferedWriter(_Words(2, "w", closefd=False))
+    sys.stderr = io.TextIOWrapper(words, encoding, errors="replace", line_buffering=True)
+
+
+class _Words(io.FileIO):
+    """A descriptor for words beside the result: where they cannot be written they are lost, and nothing fails."""
+
+    def write(self, data: "Buffer") -> int:
+        try:
+            written = super().write(data)
+        except OSError:
+            written = None
+        return memoryview(data).nbytes if written is None else written
 
 
 def _terminate(*_: object) -> NoReturn:

@@ -147,10 +147,29 @@ def test_a_reader_that_leaves_early_is_no_error_of_ours(khepri: Command, output:
     assert done.stderr == b""
 
 
-def test_a_full_disk_is_named(khepri: Command) -> None:
-    done = shell(khepri, '"$@" </dev/null >/dev/full', *model_flags(khepri))
+@pytest.mark.parametrize("arguments", ["models", "models --json", "config", "doctor", "--help", "--version"])
+def test_every_command_ends_alike_when_its_reader_leaves_early(khepri: Command, arguments: str) -> None:
+    done = shell(khepri, '"$@" 2>/dev/null | true; echo "${PIPESTATUS[0]}"', *arguments.split())
+    assert done.stdout == b"141\n"
+
+
+@pytest.mark.parametrize("output", ["--json", "--stream-json", "--seed=1"])
+def test_a_full_disk_is_named(khepri: Command, output: str) -> None:
+    done = shell(khepri, '"$@" </dev/null >/dev/full', *model_flags(khepri, output))
     assert done.returncode == exits.INTERNAL
-    assert b"khepri: No space left on device" in done.stderr
+    assert done.stderr == b"khepri: No space left on device\n"
+
+
+@pytest.mark.parametrize("nowhere", ['"$@" 2>/dev/full', '"$@" 2> >(true); code=$?; wait; exit $code'])
+@pytest.mark.parametrize(
+    ("arguments", "code"), [(("ask", "--max-tokens=8", QUESTION), 0), (("ask", "--model=x", "?"), 3), (("frob",), 2)]
+)
+def test_words_that_cannot_be_written_are_lost_and_change_nothing_else(
+    khepri: Command, arguments: Sequence[str], code: int, nowhere: str
+) -> None:
+    done = shell(khepri, f"{nowhere} </dev/null", *arguments, KHEPRI_MODEL=str(khepri.model))
+    assert done.returncode == code
+    assert bool(done.stdout) == (code == 0)
 
 
 def test_closed_streams_are_no_hindrance_and_are_not_mixed_up(khepri: Command) -> None:
