@@ -5,6 +5,9 @@ import sys
 
 def main() -> None:
     """Run the command line; does not return."""
+    from khepri.cli import interrupts
+
+    interrupts.hold()
     from khepri import egress
 
     # Fetching a model is the one thing that needs the network. Nothing else runs without the lock. No option before

@@ -13,7 +13,7 @@ from pathlib import Path
 from khepri import config, egress
 from khepri.agent.events import Finished
 from khepri.agent.session import Attachment, Question, Session
-from khepri.cli import exits
+from khepri.cli import exits, interrupts
 from khepri.cli.render import Renderer, json_renderer, stream_json_renderer, text_renderer
 from khepri.config import Value
 from khepri.errors import ToolError, UsageError
@@ -76,12 +76,15 @@ def _answer(
     *,
     use_tools: bool,
 ) -> int:
-    repository = Repository.open(cwd)
-    settings = config.load(repository.root, flags, os.environ).config
-    if settings.network_lock is config.NetworkLock.REQUIRED:
-        egress.require_strong(egress.lock())
-    asked = _compose(question, [_attach(cwd, file) for file in files], _standard_input(question))
-    with Session(repository, settings, _model(settings.model), use_tools=use_tools) as session:
+    with interrupts.admitted():
+        repository = Repository.open(cwd)
+        settings = config.load(repository.root, flags, os.environ).config
+        if settings.network_lock is config.NetworkLock.REQUIRED:
+            egress.require_strong(egress.lock())
+        asked = _compose(question, [_attach(cwd, file) for file in files], _standard_input(question))
+        model = _model(settings.model)
+    with Session(repository, settings, model, use_tools=use_tools) as session:
+        interrupts.admit()
         task = session.submit(asked)
         try:
             with _interrupt_calls(task.cancel):

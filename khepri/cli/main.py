@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from khepri import __version__
-from khepri.cli import exits
+from khepri.cli import exits, interrupts
 from khepri.errors import CancelledError
 
 if TYPE_CHECKING:
@@ -124,6 +124,7 @@ def doctor(
     """Check the machine, the library, the model and the network lock, and say what to do."""
     from khepri.cli import doctor as command
 
+    interrupts.admit()
     raise typer.Exit(command.run(cwd, as_json, model))
 
 
@@ -132,6 +133,7 @@ def config(cwd: Cwd = Path("."), as_json: AsJson = False) -> None:
     """Show every setting and where it came from."""
     from khepri.cli import config as command
 
+    interrupts.admit()
     command.run(cwd, as_json)
 
 
@@ -141,6 +143,7 @@ def models(context: typer.Context, as_json: AsJson = False) -> None:
     if context.invoked_subcommand is None:
         from khepri.cli import models as command
 
+        interrupts.admit()
         command.list_models(as_json)
     elif as_json:
         raise typer.BadParameter(f"--json belongs to the list, not to {context.invoked_subcommand}")
@@ -156,6 +159,7 @@ def pull(
     """Fetch a model: resumable, verified by SHA-256. The only command that uses the network."""
     from khepri.cli import models as command
 
+    interrupts.admit()
     command.pull(name, source)
 
 
@@ -167,6 +171,7 @@ def add(
     """Take a GGUF file into Khepri's own folder."""
     from khepri.cli import models as command
 
+    interrupts.admit()
     command.add(file, name)
 
 
@@ -178,6 +183,7 @@ def remove(
     """Remove a model from Khepri's own folder."""
     from khepri.cli import models as command
 
+    interrupts.admit()
     command.remove(name, yes)
 
 
@@ -191,6 +197,8 @@ def run(tier: "Tier | None") -> None:
         try:
             app()
         finally:
+            # On the way out there is nothing left that an interrupt could end in good order.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
             # At the interpreter's own end it would be too late to say that the result could not be written.
             sys.stdout.flush()
     except SystemExit as end:

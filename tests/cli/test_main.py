@@ -83,21 +83,38 @@ def test_an_interrupt_at_any_moment_leaves_one_object(khepri: Command, long_file
     # A quick machine may be done by then; a signal that meets the interpreter on its way out ends it as it is.
     was_done = bool(wait_s) and code in (0, -signal.SIGINT)
     assert code == exits.INTERRUPTED or was_done
-    if said or wait_s > 1:  # before its modules are imported the command has no words
+    if said or wait_s > 1:
         result = json.loads(said)
         assert result.get("stop_reason") == "interrupted" or result.get("exit_code") == code or was_done
     assert errors.count("\n") <= 2
 
 
+@pytest.mark.parametrize("command", ["ask --json", "ask", "doctor", "config", "models", "models pull"])
+def test_an_interrupt_while_modules_are_loaded_waits_until_the_command_can_end_in_order(
+    khepri: Command, command: str
+) -> None:
+    process = khepri.start_command(*command.split(), *([QUESTION] if "ask" in command else []))
+    wait_for_signal_in(process.pid, "SigBlk", signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    code, said, errors = end(process)
+    assert code == exits.INTERRUPTED
+    assert errors.strip() == "khepri: interrupted"
+    assert json.loads(said)["exit_code"] == code if "--json" in command else said == b""
+
+
 def wait_for_handlers(pid: int) -> None:
     """Wait until Python has put its handler of SIGTERM in place: the command has begun."""
+    wait_for_signal_in(pid, "SigCgt", signal.SIGTERM)
+
+
+def wait_for_signal_in(pid: int, field: str, wanted: signal.Signals) -> None:
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-        caught = int(next(line.split()[1] for line in status.splitlines() if line.startswith("SigCgt")), 16)
-        if caught & 1 << (signal.SIGTERM - 1):
+        mask = int(next(line.split()[1] for line in status.splitlines() if line.startswith(field)), 16)
+        if mask & 1 << (wanted - 1):
             return
-        time.sleep(0.01)
+        time.sleep(0.002)
     raise AssertionError("the command did not begin")
 
 

@@ -58,8 +58,12 @@ class Command:
 
     def start(self, *arguments: str, **more: str) -> "subprocess.Popen[bytes]":
         """Start an endless answer of the tiny model, for what happens in its middle."""
+        return self.start_command("ask", "--model", str(self.model), *arguments, **more)
+
+    def start_command(self, *arguments: str, **more: str) -> "subprocess.Popen[bytes]":
+        """Start any command, to be stopped on its way; there is nothing to read."""
         return subprocess.Popen(
-            [*PROGRAM, "ask", "--model", str(self.model), *arguments],
+            [*PROGRAM, *arguments],
             cwd=self.cwd,
             env=self.environment(**more),
             stdin=subprocess.DEVNULL,
