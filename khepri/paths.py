@@ -46,6 +46,11 @@ def map_cache_dir() -> Path:
     return cache_dir() / "symbols"
 
 
+def drafts_cache_dir() -> Path:
+    """Return the folder of the repositories' tokens and of the indices over them."""
+    return cache_dir() / "drafts"
+
+
 def probe_cache_file() -> Path:
     """Return the file of the verdicts on (library build, CPU) pairs."""
     return cache_dir() / "probe.json"
