@@ -29,7 +29,7 @@ _STYLES = {Status.OK: "green", Status.WARNING: "yellow", Status.PROBLEM: "bold r
 
 
 def run(cwd: Path, as_json: bool, model: str | None) -> int:
-    """Examine the machine and print the report on standard output; progress goes to a terminal on standard error.
+    """Examine the machine and print the report on standard output; progress goes to standard error.
 
     Loads the model in child processes, so that whatever breaks there is reported and not suffered. Takes seconds.
 
@@ -89,9 +89,10 @@ def _configuration(loaded: Loaded | Failure) -> Check:
 
 @contextmanager
 def _progress() -> Iterator[Progress]:
-    """Yield a function that shows what is going on where a user can see it vanish, and nothing anywhere else."""
+    """Yield a function that shows what is going on where that can vanish; elsewhere say once that it takes a while."""
     console = Console(stderr=True, highlight=False, emoji=False)
     if not console.is_terminal:
+        print("khepri: examining; loading and measuring a model takes some seconds", file=sys.stderr)
         yield _ignore
         return
     status = console.status("")
@@ -121,9 +122,10 @@ def _printer(console: Console) -> Callable[[Check], None]:
 
 
 def _print_plain(line: Check) -> None:
-    print(_encodable(f"{line.status:<{_STATUS_COLUMNS}} {line.name:<{_NAME_COLUMNS}} {line.detail}"))
+    # Each line as it comes: what follows it may take seconds.
+    print(_encodable(f"{line.status:<{_STATUS_COLUMNS}} {line.name:<{_NAME_COLUMNS}} {line.detail}"), flush=True)
     if line.advice:
-        print(_encodable(f"{'':<{_STATUS_COLUMNS}} {'':<{_NAME_COLUMNS}} -> {line.advice}"))
+        print(_encodable(f"{'':<{_STATUS_COLUMNS}} {'':<{_NAME_COLUMNS}} -> {line.advice}"), flush=True)
 
 
 def _print_row(console: Console, line: Check) -> None:

@@ -35,6 +35,7 @@ NAMES = [
     "speed",
     "memory",
 ]
+FIRST_WORDS = "khepri: examining; loading and measuring a model takes some seconds\n"
 ESCAPE = re.compile(r"\x1b(\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07)")
 COLOUR = re.compile(r"\x1b\[[0-9;]*[34]\dm|\x1b\[[0-9;]*[34]8;")
 USER_TOOL = """
@@ -84,7 +85,7 @@ class Home:
 
     def lines(self, *arguments: str, environment: Mapping[str, str] | None = None) -> dict[str, dict[str, str]]:
         done = self.run("--json", *arguments, environment=environment)
-        assert done.stderr == "", done.stderr
+        assert done.stderr == FIRST_WORDS
         return {line["name"]: line for line in json.loads(done.stdout)["checks"]}
 
 
@@ -105,8 +106,14 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(write_tiny_model(tmp_path_factory.mktemp("models") / "random.gguf"))
 
 
-def on_a_terminal(home: Home, columns: int, *arguments: str, environment: Mapping[str, str] | None = None) -> str:
-    """Run the command on a terminal of its own and return all that it wrote there."""
+def on_a_terminal(
+    home: Home,
+    columns: int,
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
+    report_elsewhere: bool = False,
+) -> str:
+    """Run the command on a terminal of its own and return all that it wrote there, of the report too or without it."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     with subprocess.Popen(
@@ -114,7 +121,7 @@ def on_a_terminal(home: Home, columns: int, *arguments: str, environment: Mappin
         cwd=home.project,
         env={**home.environment, **(environment or {})},
         stdin=slave,
-        stdout=slave,
+        stdout=subprocess.DEVNULL if report_elsewhere else slave,
         stderr=slave,
         start_new_session=True,
     ):
@@ -303,7 +310,7 @@ def test_a_folder_that_does_not_exist_is_a_problem_and_not_the_end(home: Home) -
 
 def test_a_pipe_gets_one_aligned_line_for_each_thing_and_no_escape(home: Home) -> None:
     done = home.run()
-    assert done.stderr == ""
+    assert done.stderr == FIRST_WORDS
     assert "\x1b" not in done.stdout
     *rows, summary = done.stdout.rstrip("\n").split("\n")
     assert [row[8:21].rstrip() for row in rows if row[:1] != " "] == NAMES
@@ -312,10 +319,23 @@ def test_a_pipe_gets_one_aligned_line_for_each_thing_and_no_escape(home: Home) -
     assert re.fullmatch(r"1 problem, \d+ warnings?", summary)
 
 
-def test_progress_is_shown_on_a_terminal_only(home: Home, model: str) -> None:
-    shown = on_a_terminal(home, 100, "--model", model)
-    assert "looking at the inference library" in shown
-    assert "looking at" not in home.run("--model", model).stdout
+def test_progress_is_shown_on_a_terminal_only_also_when_the_report_goes_elsewhere(home: Home, model: str) -> None:
+    for elsewhere in (False, True):
+        shown = on_a_terminal(home, 100, "--model", model, report_elsewhere=elsewhere)
+        assert "looking at the inference library" in shown
+        assert FIRST_WORDS.strip() not in shown
+    done = home.run("--model", model)
+    assert "looking at" not in done.stdout + done.stderr
+
+
+def test_in_a_pipe_each_line_comes_when_it_is_known(home: Home, model: str) -> None:
+    with subprocess.Popen(
+        (*DOCTOR, "--model", model), cwd=home.project, env=home.environment, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline().startswith(b"ok      khepri")
+        assert child.poll() is None, "the measurement takes seconds from here"
+        assert b"tokens/s" in child.stdout.read()
 
 
 def test_a_terminal_of_twenty_columns_can_be_read(home: Home) -> None:
