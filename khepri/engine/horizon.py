@@ -31,8 +31,8 @@ _CHAIN_OUTCOMES = 2.0
 _SUFFIX_PRIORS = (0.3, 0.4, 0.55, 0.75, 0.9, 0.95)
 _OTHER_PRIOR = 0.7
 _DRAFT_COSTS_KEPT = 5
-# A drafter that seems not to pay is tried again for this share of the time, which is saved up for one trial at most.
-# A trial is a few steps in a row, because in the first of them the drafter has to catch up.
+# A drafter that seems not to pay is tried for this share of the time, saved up for one trial at most; the first one is
+# given in advance. A trial is a few steps in a row, because in the first of them the drafter has to catch up.
 _TRIAL_SHARE = 0.01
 _TRIAL_SAVINGS_PASSES = 3.0
 _TRIAL_STEPS = 3
@@ -73,16 +73,10 @@ class Horizon:
     ``follow`` for every draft that there is (checked or not), then ``commit``; each takes well under a millisecond.
     """
 
-    def __init__(self, costs: PassCosts, gamma: int | None = None, most: int = 32) -> None:
-        """Choose by ``costs``.
-
-        Args:
-            costs: The table in which passes are looked up; the loop keeps it up to date.
-            gamma: None lets the horizon choose; a number is obeyed as far as there are tokens and room.
-            most: Never more than this.
-        """
+    def __init__(self, costs: PassCosts, most: int = 32) -> None:
+        """Choose by ``costs``, which the loop keeps up to date, and never more than ``most`` tokens."""
         self._costs = costs
-        self._gamma = gamma
+        self._gamma: int | None = None
         self._most = most
         self._learners: dict[DrafterName, _Learner] = {}
         self._open: list[_Followed] = []
@@ -90,13 +84,32 @@ class Horizon:
         self._savings_passes = _TRIAL_SAVINGS_PASSES
         self._trial_steps_left = 0
 
-    def start(self) -> None:
-        """Begin a generation; drafts that nothing followed are forgotten, what was learnt is not."""
+    @property
+    def most(self) -> int:
+        """The largest gamma that can be chosen."""
+        return self._most
+
+    def start(self, gamma: int | None = None) -> None:
+        """Begin a generation; drafts that nothing followed are forgotten, what was learnt is not.
+
+        Args:
+            gamma: None lets the horizon choose; a number is obeyed as far as there are tokens and room.
+        """
+        self._gamma = gamma
         self._open.clear()
         self._step = None
+        for learner in self._learners.values():
+            learner.missed_ms = 0.0
 
     def choose(
-        self, drafter: DrafterName, evidence: int, available: int, pending_rows: int, depth: int, room: int
+        self,
+        drafter: DrafterName,
+        evidence: int,
+        available: int,
+        pending_rows: int,
+        depth: int,
+        room: int,
+        setup_ms: float = 0.0,
     ) -> int:
         """Return how many tokens of a draft are worth a check; 0 if plain decoding is the better bet.
 
@@ -109,8 +122,12 @@ class Horizon:
             pending_rows: Rows that the next pass evaluates anyway, at least 1.
             depth: Tokens in the cache.
             room: Most drafted tokens that the pass, the context and the answer have room for.
+            setup_ms: What the drafter would spend once before its first token. How long it would be used afterwards
+                is unknown, so it is spent as soon as as much was lost by doing without: never more than twice the best
+                that could have been done (the ski rental problem).
         """
-        self._learner(drafter).asked += 1
+        learner = self._learner(drafter)
+        learner.asked += 1
         self._step = self._step or _Step(pending_rows, depth)
         most = max(0, min(available, room, self._most))
         if self._gamma is not None or most == 0:
@@ -118,18 +135,22 @@ class Horizon:
         rates = self._rates(drafter, evidence, most, self._step)
         best = max(range(most + 1), key=rates.__getitem__)
         if rates[best] > (1.0 + _MARGIN) * rates[0]:
+            learner.missed_ms += 1.0 / rates[0] - 1.0 / rates[best]
+            if learner.missed_ms < setup_ms:
+                return 0
+            learner.missed_ms = 0.0
             return best
         if drafter is DrafterName.MODEL and self._begins_trial():
             self._step.is_trial = True
             return max(range(1, min(most, _TRIAL_GAMMA) + 1), key=rates.__getitem__)
         return 0
 
-    def observe_draft(self, drafter: DrafterName, tokens: int, ms: float) -> None:
-        """Note that drafting ``tokens`` tokens took ``ms``, what the drafter had to catch up with included."""
+    def observe_draft(self, drafter: DrafterName, tokens: int, ms: float, setup_ms: float = 0.0) -> None:
+        """Note that drafting ``tokens`` tokens took ``ms``, and what had to be done before them ``setup_ms``."""
         if tokens > 0:
             self._learner(drafter).costs_ms.append(ms / tokens)
         if self._step is not None:
-            self._step.draft_ms += ms
+            self._step.draft_ms += ms + setup_ms
 
     def follow(self, draft: Draft, checked: int) -> None:
         """Watch what ``commit`` is told from now on, and learn from it about every token of ``draft``.
@@ -251,6 +272,7 @@ class _Learner:
         self._estimates = [_Estimate(prior) for prior in priors]
         self.costs_ms: deque[float] = deque(maxlen=_DRAFT_COSTS_KEPT)
         self.asked = self.drafted = self.accepted = 0
+        self.missed_ms = 0.0
 
     def estimate(self, evidence: int) -> _Estimate:
         """Return the estimate for 1, 2, 3-4, 5-8, 9-16, ... matched tokens, as far as they are told apart."""

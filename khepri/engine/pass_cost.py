@@ -139,7 +139,7 @@ class PassCosts:
         low, high = measured[max(above - 1, 0)], measured[min(above, len(measured) - 1)]
         low_ms, high_ms = _at(low.curve, rows), _at(high.curve, rows)
         share = (depth - low.depth) / (high.depth - low.depth) if high.depth > low.depth else 0.0
-        return math.exp(self._log_pace) * (low_ms + min(max(share, 0.0), 1.0) * (high_ms - low_ms))
+        return math.exp(self._log_pace) * (low_ms + share * (high_ms - low_ms))
 
     def save(self, path: Path, identity: str) -> None:
         """Write the table under ``identity``, beside those of others; a file that cannot be written is left out.

@@ -83,13 +83,13 @@ def test_no_pass_is_wider_than_there_is_room_for() -> None:
     assert costs.cost_ms(3, 100) == pytest.approx(3 * true_ms(1))
 
 
-def test_the_shorter_of_two_times_counts_since_only_delays_disturb() -> None:
-    seen: set[int] = set()
+@pytest.mark.parametrize("delayed", [1, 2])
+def test_the_shorter_of_two_times_counts_since_only_delays_disturb(delayed: int) -> None:
+    timed: list[int] = []
 
     def delayed_once(rows: int) -> float:
-        is_first = rows not in seen
-        seen.add(rows)
-        return true_ms(rows) * (10.0 if is_first and rows == 2 else 1.0)
+        timed.append(rows)
+        return true_ms(rows) * (10.0 if rows == 2 and timed.count(2) == delayed else 1.0)
 
     costs = PassCosts()
     costs.measure(delayed_once, 100)
@@ -203,6 +203,72 @@ def test_a_width_that_was_never_timed_is_learnt_in_a_few_passes() -> None:
         costs.observe(1, 100, true_ms(1))
         costs.observe(3, 100, 2.1 * ROW_MS)
     assert ratio(costs, 3) > 1.95
+
+
+def test_a_width_far_beyond_the_timed_ones_is_guessed_dear_and_put_right_at_once() -> None:
+    costs = PassCosts()
+    costs.measure(lambda rows: 5 * true_ms(rows), 100)
+    assert ratio(costs, 32) > RATIOS[32] * 1.4
+    for _ in range(2):
+        costs.observe(1, 100, 5 * true_ms(1))
+        costs.observe(32, 100, 5 * true_ms(32))
+    assert ratio(costs, 32) == pytest.approx(RATIOS[32], rel=0.25)
+
+
+@pytest.mark.parametrize(
+    ("at_four", "climb"),
+    [(150.0, 250.0), (1000.0, 150.0)],
+    ids=["steeper at the end", "steeper on the whole"],
+)
+def test_beyond_the_last_timed_width_the_cost_climbs_as_at_the_end_or_as_on_the_whole(
+    at_four: float, climb: float
+) -> None:
+    widths = {1: 100.0, 2: 120.0, 4: at_four, 8: 1150.0}
+    costs = PassCosts()
+    costs.measure(widths.__getitem__, 100)
+    assert costs.cost_ms(10, 100) == pytest.approx(1150.0 + 2 * climb)
+
+
+def test_one_delayed_pass_of_a_width_that_was_only_guessed_hardly_moves_the_timed_one_beside_it() -> None:
+    costs = PassCosts()
+    costs.measure(Machine(), 100)
+    before = ratio(costs, 4)
+    costs.observe(1, 100, true_ms(1))
+    costs.observe(3, 100, 20 * true_ms(3))
+    assert ratio(costs, 4) == pytest.approx(before, rel=0.07)
+
+
+def test_a_width_that_was_learnt_from_many_passes_is_as_steady_as_a_timed_one() -> None:
+    costs = measured()
+    for _ in range(20):
+        costs.observe(1, 100, true_ms(1))
+        costs.observe(6, 100, true_ms(6))
+    before = ratio(costs, 6)
+    costs.observe(1, 100, true_ms(1))
+    costs.observe(6, 100, 10 * true_ms(6))
+    assert ratio(costs, 6) == pytest.approx(before, rel=0.05)
+
+
+def test_the_pace_is_learnt_at_a_depth_that_was_not_measured_too() -> None:
+    costs = measured()
+    for _ in range(50):
+        costs.observe(1, 9000, 2 * true_ms(1))
+    assert costs.cost_ms(1, 9000) == pytest.approx(2 * true_ms(1), rel=0.01)
+
+
+def test_a_depth_that_is_measured_on_a_busy_machine_costs_what_it_does_there_and_is_saved_as_if_idle(
+    tmp_path: Path,
+) -> None:
+    costs, busy = PassCosts(), Machine(lambda rows: 3 * true_ms(rows) / 5)
+    costs.measure(lambda rows: true_ms(rows) / 5, 100)
+    for _ in range(100):
+        costs.observe(1, 100, 3 * true_ms(1) / 5)
+    costs.measure(busy, 5000)
+    assert busy.spent_ms < 1500.0
+    assert costs.cost_ms(4, 5000) == pytest.approx(3 * true_ms(4) / 5)
+    costs.save(tmp_path / "costs.json", IDENTITY)
+    loaded = PassCosts.load(tmp_path / "costs.json", IDENTITY)
+    assert loaded.cost_ms(4, 5000) == pytest.approx(true_ms(4) / 5, rel=0.01)
 
 
 @pytest.mark.parametrize("ms", [0.0, -1.0, float("nan")])
