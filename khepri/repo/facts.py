@@ -10,7 +10,8 @@ import importlib.metadata
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,9 @@ MAX_FILE_BYTES: Final = 500_000
 """Larger files are generated or data; they are known by their path only."""
 MAX_PARSED_BYTES: Final = 8_000_000
 """Source that is parsed per repository; counted in bytes and not in seconds, so that each run knows the same files."""
+MAX_PARSE_S: Final = 5.0
+"""Processor time for what is not cached yet, about twice what so much sound source takes: it is hostile files that are
+left out. The next run goes on where this one stopped."""
 _MAX_SYMBOLS = 2_000
 _MAX_IDENTIFIERS = 800
 _FORMAT = 3
@@ -52,14 +56,19 @@ class Facts:
 class FactsCache:
     """The facts of one repository's files. Belongs to one thread; close it after use."""
 
-    def __init__(self, repository: Repository, cache_dir: Path | None) -> None:
+    def __init__(
+        self, repository: Repository, cache_dir: Path | None, clock: Callable[[], float] = time.thread_time
+    ) -> None:
         """Open the cache, or work without one.
 
         Args:
             repository: Whose files.
             cache_dir: Folder of caches; None keeps nothing on disk.
+            clock: Processor time of this thread, in seconds; other programs do not make it pass.
         """
         self._repository = repository
+        self._clock = clock
+        self._parsed_s = 0.0
         self._version = f"{_FORMAT} {khepri.__version__} {importlib.metadata.version('tree-sitter-language-pack')}"
         self._connection = self._open(cache_dir) if cache_dir is not None else None
         self._statuses: dict[str, tuple[str, str]] = {}
@@ -76,23 +85,29 @@ class FactsCache:
         self.close()
 
     def contents(self, paths: Iterable[str]) -> dict[str, str]:
-        """Return a name for the content of each file that can be read, without reading those seen before."""
+        """Return a name for the content of each file that can be read, without reading those seen before.
+
+        New files are parsed at once; when ``MAX_PARSE_S`` are spent, those that remain are left out.
+        """
         found: dict[str, str] = {}
         for path in paths:
             status = self._status(path)
             known = self._statuses.get(path)
             if known is not None and known[0] == status:
                 found[path] = known[1]
-            elif status and (text := self._text(path)) is not None:
+            elif status and self._has_time() and (text := self._text(path)) is not None:
                 content = self._content_name(path, text)
                 found[path] = content
                 self._fresh_statuses[path] = (status, content)
                 if content not in self._fresh_facts and not self._stored(content):
-                    self._fresh_facts[content] = _extract(path, text)
+                    self._fresh_facts[content] = self._extract(path, text)
         return found
 
     def facts(self, contents: Mapping[str, str]) -> dict[str, Facts]:
-        """Return the facts of each file that ``contents`` named, reading and parsing only what is not cached."""
+        """Return the facts of each file that ``contents`` named, reading and parsing only what is not cached.
+
+        A file whose cached facts are damaged is left out when ``MAX_PARSE_S`` are spent.
+        """
         wanted = set(contents.values()) - self._fresh_facts.keys()
         stored: dict[str, Facts] = {}
         if wanted:
@@ -108,8 +123,10 @@ class FactsCache:
         for path, content in contents.items():
             known = self._fresh_facts.get(content) or stored.get(content)
             if known is None:
+                if not self._has_time():
+                    continue
                 text = self._text(path)
-                known = _extract(path, text) if text is not None else Facts((), {})
+                known = self._extract(path, text) if text is not None else Facts((), {})
                 self._fresh_facts[content] = known
             result[path] = known
         return result
@@ -202,6 +219,18 @@ class FactsCache:
             for statement, rows in statements:
                 self._connection.executemany(statement, rows)
 
+    def _has_time(self) -> bool:
+        return self._parsed_s < MAX_PARSE_S
+
+    def _extract(self, path: str, text: str) -> Facts:
+        started_s = self._clock()
+        counts: dict[str, int] = references(path, text)
+        if len(counts) > _MAX_IDENTIFIERS:
+            counts = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_MAX_IDENTIFIERS])
+        known = Facts(outline(path, text)[:_MAX_SYMBOLS], dict(counts))
+        self._parsed_s += self._clock() - started_s
+        return known
+
     def _stored(self, content: str) -> bool:
         return bool(self._rows("SELECT content, '', '' FROM facts WHERE content = ?", [content]))
 
@@ -249,13 +278,6 @@ def parsed_files(repository: Repository) -> tuple[str, ...]:
         total += size
         chosen.append(path)
     return tuple(chosen)
-
-
-def _extract(path: str, text: str) -> Facts:
-    counts: dict[str, int] = references(path, text)
-    if len(counts) > _MAX_IDENTIFIERS:
-        counts = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_MAX_IDENTIFIERS])
-    return Facts(outline(path, text)[:_MAX_SYMBOLS], dict(counts))
 
 
 def _encode(facts: Facts) -> tuple[str, str]:

@@ -52,7 +52,8 @@ class RepositoryMap:
     entries: tuple[MapEntry, ...]
     """The files, most important first."""
     unparsed_files: int
-    """Files of known languages that are listed by path alone, since the repository or the file is too large."""
+    """Files of known languages that are listed by path alone, since the repository or the file is too large or
+    takes too long to parse."""
 
     def render(self, count_tokens: Callable[[str], int], max_tokens: int) -> str:
         """Return the best files with their symbols, and a last line that says how many were left out.
@@ -85,7 +86,7 @@ class RepositoryMap:
         if left:
             lines.append(f"… {len(left)} more files: {_folded(left)}")
         if self.unparsed_files:
-            lines.append(f"({self.unparsed_files} large or far files were ranked by path only)")
+            lines.append(f"({self.unparsed_files} large, far or slow files were ranked by path only)")
         return "\n".join(lines)
 
 

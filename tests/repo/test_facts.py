@@ -1,6 +1,8 @@
 import os
 import sqlite3
 import stat
+from contextlib import closing
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -169,3 +171,30 @@ def test_the_budget_takes_source_before_tests_and_shallow_before_deep(
     (project / "huge.py").write_text("x = 1\n" * 100_000)
     monkeypatch.setattr(facts_module, "MAX_PARSED_BYTES", 120)
     assert parsed_files(Repository.open(project)) == ("a.py", "b.py", "pkg/deep/c.py")
+
+
+def test_parsing_ends_when_its_time_is_spent_and_the_next_run_goes_on(
+    project: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(facts_module, "MAX_PARSE_S", 3.0)
+    for number in range(7):
+        (project / f"{number}.py").write_text(f"def f{number}(): ...\n")
+    repository = Repository.open(project)
+    known = []
+    for _ in range(4):
+        with FactsCache(repository, store, clock=count(0.0, 1.0).__next__) as cache:
+            known.append(len(cache.facts(cache.contents(repository.files()))))
+    assert known == [3, 6, 9, 9]
+
+
+def test_damaged_rows_are_not_made_anew_when_the_time_is_spent(
+    project: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names(project, store)
+    with closing(sqlite3.connect(database(store))) as connection, connection:
+        connection.execute("UPDATE facts SET symbols = '[1]'")
+    assert names(project, store) == {"a.py": ["one"], "b.py": []}
+    with closing(sqlite3.connect(database(store))) as connection, connection:
+        connection.execute("UPDATE facts SET symbols = '[1]'")
+    monkeypatch.setattr(facts_module, "MAX_PARSE_S", 0.0)
+    assert names(project, store) == {}
