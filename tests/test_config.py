@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from khepri import config, paths
 from khepri.config import Config, ExtraBuffers, NetworkLock, Permission, Source
 from khepri.config.files import ConfigFile, read_user_file
+from khepri.config.loader import Origin
 from khepri.errors import ConfigError
 
 
@@ -337,10 +338,16 @@ def test_a_repository_may_be_more_careful_and_name_a_model(places: Places) -> No
     assert values.extra_buffers is ExtraBuffers.OFF
 
 
-@pytest.mark.parametrize("line", ['network_lock = "on"', 'permission_read = "allow"', 'model = "on"', 'model = ""'])
-def test_a_repository_may_repeat_what_holds_already(places: Places, line: str) -> None:
-    places.repository(line)
-    places.load()
+@pytest.mark.parametrize(
+    ("key", "value"), [("network_lock", "on"), ("permission_read", "allow"), ("model", "on"), ("model", "")]
+)
+def test_a_repository_may_repeat_what_holds_already(places: Places, key: str, value: str) -> None:
+    places.user(f'{key} = "{value}"')
+    before = places.load()
+    places.repository(f'{key} = "{value}"')
+    after = places.load()
+    assert after.config == before.config
+    assert after.origins[key] == Origin(value, Source.REPOSITORY, str(places.repository_file))
 
 
 def test_the_user_may_loosen_by_a_variable_what_a_repository_has_tightened(places: Places) -> None:

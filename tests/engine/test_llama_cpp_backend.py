@@ -100,7 +100,12 @@ def test_interrupting_one_model_does_not_stop_the_other(options: LoadOptions) ->
 def test_a_model_loads_from_a_path_of_any_characters(tiny_model: Path, tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_bytes(tiny_model.read_bytes())
-    LlamaCppBackend(LoadOptions(path, CONTEXT_TOKENS, 1)).close()
+    logits = []
+    for model in (tiny_model, path):
+        backend = LlamaCppBackend(LoadOptions(model, CONTEXT_TOKENS, 1))
+        logits.append(backend.decode(Batch((5, 6, 7), 0)).copy())
+        backend.close()
+    assert np.array_equal(logits[0], logits[1])
 
 
 def test_a_text_file_is_refused_with_the_librarys_reason(tmp_path: Path) -> None:
