@@ -30,7 +30,7 @@ try: setup model ## set up, fetch the default model, and ask a question about th
 	@$(BIN)/khepri ask "$(QUESTION)"
 
 test: setup-dev ## run the tests that need no large model
-	@$(BIN)/pytest -m "not real_model"
+	@$(BIN)/pytest -m "not real_model and not slow"
 
 test-all: setup-dev models ## run all tests, those with real models too (minutes)
 	@$(BIN)/pytest

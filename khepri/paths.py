@@ -51,6 +51,16 @@ def drafts_cache_dir() -> Path:
     return cache_dir() / "drafts"
 
 
+def pass_costs_file() -> Path:
+    """Return the file of what passes of models cost on this machine."""
+    return cache_dir() / "pass-costs.json"
+
+
+def exactness_file() -> Path:
+    """Return the file of the models for which exact decoding was proven on this machine."""
+    return cache_dir() / "exact.txt"
+
+
 def probe_cache_file() -> Path:
     """Return the file of the verdicts on (library build, CPU) pairs."""
     return cache_dir() / "probe.json"

@@ -26,7 +26,7 @@ from khepri.agent.metrics import summarize
 from khepri.agent.prompt import Prompt
 from khepri.agent.protocol import TRIGGER, ToolCall, may_be_call, opening_grammar, parse
 from khepri.engine.buffer import JobState, Snapshot
-from khepri.engine.request import Generation, Request, SamplingParams, StopReason, ToolCallGrammar
+from khepri.engine.request import DraftMode, Generation, Request, SamplingParams, StopReason, ToolCallGrammar
 from khepri.engine.worker import EngineWorker, Job
 from khepri.errors import ContextFullError, StepLimitError
 from khepri.tools.base import Observation, ToolContext
@@ -53,6 +53,10 @@ class LoopSettings:
     """Most tokens of one observation."""
     sampling: SamplingParams
     """How tokens are chosen."""
+    draft: DraftMode = DraftMode.SUFFIX
+    """Who may propose tokens."""
+    gamma: int | None = None
+    """Proposed tokens verified in one pass; None chooses at every step."""
 
 
 @dataclass
@@ -170,7 +174,9 @@ class AgentLoop:
             return reply
         if self._room() < 2:
             raise self._context_full(len(self._prompt) + _LEAST_ANSWER_TOKENS)
-        request = Request(self._prompt.ids, min(max_tokens, self._room()), self._settings.sampling, grammar)
+        settings = self._settings
+        most = min(max_tokens, self._room())
+        request = Request(self._prompt.ids, most, settings.sampling, grammar, settings.draft, settings.gamma)
         self._job = job = self._engine.submit(request)
         if self._cancelled.is_set():
             job.cancel()

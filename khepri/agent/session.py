@@ -16,9 +16,10 @@ from khepri.agent.loop import AgentLoop, LoopSettings
 from khepri.agent.preamble import build_preamble
 from khepri.agent.prompt import Prompt
 from khepri.agent.protocol import ToolCall, tool_grammar
-from khepri.config import Config
-from khepri.engine.launch import launch
-from khepri.engine.request import SamplingParams
+from khepri.agent.repository_drafts import RepositoryDrafts
+from khepri.config import Config, Decoding, Draft
+from khepri.engine.launch import EngineFiles, EngineSettings, launch
+from khepri.engine.request import DraftMode, SamplingParams
 from khepri.errors import CancelledError, ContextFullError
 from khepri.models.stores import Model
 from khepri.repo.relevance import Place, likely_places
@@ -116,18 +117,34 @@ class Session:
     Making one returns at once: the model loads in the background, and an error of the load reaches the first task.
     """
 
-    def __init__(self, repository: Repository, config: Config, model: Model, *, use_tools: bool = True) -> None:
+    def __init__(
+        self,
+        repository: Repository,
+        config: Config,
+        model: Model,
+        *,
+        draft_model: Model | None = None,
+        use_tools: bool = True,
+    ) -> None:
+        """Begin loading.
+
+        Args:
+            repository: What the conversation is about.
+            config: The settings in force.
+            model: The model that answers.
+            draft_model: The smaller model that drafts for it; None if ``config.draft`` asks for none.
+            use_tools: False answers without looking into the repository.
+        """
         self._repository = repository
         self._config = config
         self._model = model
         self._started_s = time.perf_counter()
+        self._drafts = RepositoryDrafts(repository.root, paths.drafts_cache_dir())
         self._engine = launch(
             model.path,
-            context_tokens=config.context_tokens,
-            threads=config.threads,
-            batch_tokens=config.batch_tokens,
-            extra_buffers=config.extra_buffers,
-            probe_cache=paths.probe_cache_file(),
+            engine_settings(config, draft_model),
+            EngineFiles(paths.probe_cache_file(), paths.pass_costs_file(), paths.exactness_file()),
+            lambda: self._drafts.index,
         )
         self._registry = Registry.load(_permissions(config)) if use_tools else Registry(())
         self._prompt: Prompt | None = None
@@ -148,6 +165,7 @@ class Session:
 
     def close(self) -> None:
         """Stop what runs and free the model."""
+        self._drafts.close()
         self._engine.close()
 
     def _run(self, task: Task, question: Question, asked_s: float) -> None:
@@ -167,6 +185,11 @@ class Session:
         load_ms = max(0.0, self._engine.loaded_s - self._started_s) * 1000
         message = self._message(question, places)
         first = self._prompt is None
+        if self._config.draft in (Draft.SUFFIX, Draft.ALL):
+            if first:
+                self._drafts.start(self._engine.vocabulary)
+            else:
+                self._drafts.refresh()
         notices: tuple[str, ...] = ()
         prompt = self._prompt or Prompt(self._engine.vocabulary)
         if first:
@@ -197,6 +220,8 @@ class Session:
             max_tokens=config.max_tokens,
             observation_tokens=config.observation_tokens,
             sampling=SamplingParams(config.temperature, config.top_k, config.top_p, config.min_p, config.seed),
+            draft=DraftMode(config.draft),
+            gamma=config.gamma,
         )
         context = ToolContext(self._repository, prompt.count_tokens, config.observation_tokens)
         return AgentLoop(self._engine, prompt, self._registry, context, grammar, settings, question.text, task.emit)
@@ -211,7 +236,7 @@ class Session:
         attachments = "".join(
             assets.render_prompt("attachment.md", name=each.name, text=each.text) for each in question.attachments
         )
-        rows = "\n".join(f"{place.path}:{place.line} {place.symbol}".rstrip() for place in places)
+        rows = "\n".join(_row(place) for place in places)
         listing = assets.render_prompt("places.md", places=rows) if places else ""
         text = assets.render_prompt("question.md", attachments=attachments, question=question.text, places=listing)
         return text.strip()
@@ -228,8 +253,25 @@ class Session:
             )
 
 
+def engine_settings(config: Config, draft_model: Model | None) -> EngineSettings:
+    """Return how the engine is set up under ``config``."""
+    return EngineSettings(
+        context_tokens=config.context_tokens,
+        threads=config.threads,
+        batch_tokens=config.batch_tokens,
+        extra_buffers=config.extra_buffers,
+        exact=config.decoding is Decoding.EXACT,
+        draft_model=draft_model.path if draft_model else None,
+    )
+
+
 def _look(place: Place) -> ToolCall:
     return ToolCall("read", {"path": place.path, "start": place.first_line, "end": place.last_line})
+
+
+def _row(place: Place) -> str:
+    names = ", ".join(name for name in (place.symbol, *place.others) if name)
+    return f"{place.path}:{place.line} {names}".rstrip()
 
 
 def _permissions(config: Config) -> dict[str, str]:

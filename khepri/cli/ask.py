@@ -17,6 +17,7 @@ from khepri.cli import exits, interrupts
 from khepri.cli.render import Renderer, json_renderer, stream_json_renderer, text_renderer
 from khepri.config import Value
 from khepri.errors import ToolError, UsageError
+from khepri.models.catalogue import DEFAULT_DRAFT
 from khepri.models.stores import Model, default_model, find
 from khepri.repo.root import Repository
 from khepri.repo.text import decode, printable, read_text
@@ -83,7 +84,8 @@ def _answer(
             egress.require_strong(egress.lock())
         asked = _compose(question, [_attach(cwd, file) for file in files], _standard_input(question))
         model = _model(settings.model)
-    with Session(repository, settings, model, use_tools=use_tools) as session:
+        draft_model = draft_model_of(settings)
+    with Session(repository, settings, model, draft_model=draft_model, use_tools=use_tools) as session:
         interrupts.admit()
         task = session.submit(asked)
         try:
@@ -111,6 +113,18 @@ def _interrupt_calls(cancel: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def draft_model_of(settings: config.Config) -> Model | None:
+    """Return the smaller model that the settings ask for, or None if they ask for none.
+
+    Raises:
+        NoModelError: It is not on this machine.
+        ModelFileError: It is damaged or truncated.
+    """
+    if settings.draft not in (config.Draft.MODEL, config.Draft.ALL):
+        return None
+    return find(settings.draft_model or DEFAULT_DRAFT.name)
 
 
 def _model(name: str) -> Model:

@@ -84,7 +84,7 @@ def _print_table(loaded: Loaded) -> None:
 
 def _shown(value: Value) -> str:
     """Return a value as it would be written in the file."""
-    return "unset" if value is None else json.dumps(value, ensure_ascii=False)
+    return "auto" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def _field_sentences() -> dict[str, str]:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final, TypeVar
 
 from khepri import paths
+from khepri.agent.session import engine_settings
 from khepri.cli import exits, measurement
 from khepri.cli.checks import Check, Failure, attempt, check, in_words, ok, problem, warning
 from khepri.cli.machine_checks import in_bytes
@@ -263,14 +264,7 @@ def _fitting(model: Model) -> Model:
 
 
 def _options(config: Config, model: Path, verdict: Verdict) -> LoadOptions:
-    return load_options(
-        model,
-        context_tokens=config.context_tokens,
-        threads=config.threads,
-        batch_tokens=config.batch_tokens,
-        extra_buffers=config.extra_buffers,
-        ask_probe=lambda: verdict,
-    )
+    return load_options(model, engine_settings(config, None), lambda: verdict)
 
 
 def _probe(model: Model) -> Verdict:

@@ -85,6 +85,19 @@ def ask(
     ] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of the choices above temperature 0.")] = None,
     steps: Annotated[int | None, typer.Option(metavar="N", help="Most tool calls. [default: 8]")] = None,
+    draft: Annotated[
+        str | None,
+        typer.Option(
+            metavar="off|suffix|model|all",
+            help="Who proposes tokens ahead; never changes what is said, only how fast. [default: suffix]",
+        ),
+    ] = None,
+    gamma: Annotated[
+        str | None, typer.Option(metavar="N|auto", help="Proposed tokens verified in one pass. [default: auto]")
+    ] = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="The same tokens as plain decoding, to the bit; slower.")
+    ] = False,
     no_tools: Annotated[bool, typer.Option("--no-tools", help="Answer without looking into the repository.")] = False,
     cwd: Cwd = Path("."),
     as_json: AsJson = False,
@@ -108,6 +121,9 @@ def ask(
         "temperature": temperature,
         "seed": seed,
         "steps": steps,
+        "draft": draft,
+        "gamma": gamma,
+        "decoding": "exact" if exact else None,
     }
     if as_json and stream_json:
         raise typer.BadParameter("choose one of --json and --stream-json")
@@ -185,6 +201,65 @@ def remove(
 
     interrupts.admit()
     command.remove(name, yes)
+
+
+@app.command(epilog=exits.HELP)
+def bench(
+    quick: Annotated[bool, typer.Option("--quick", help="One item of each class, half as long, once.")] = False,
+    sweep: Annotated[
+        bool, typer.Option("--sweep", help="Try each gamma instead, and draw speed-up and acceptance against it.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Where --sweep writes its picture (SVG). [default: khepri-sweep.svg]"),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", metavar="NAME", help="Name or path of a model; see khepri models.")
+    ] = None,
+    draft: Annotated[
+        str | None, typer.Option(metavar="off|suffix|model|all", help="Who drafts. [default: suffix]")
+    ] = None,
+    draft_model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The smaller model that drafts. [default: the catalogue's]")
+    ] = None,
+    gamma: Annotated[
+        str | None, typer.Option(metavar="N|auto", help="Proposed tokens verified in one pass. [default: auto]")
+    ] = None,
+    repeats: Annotated[int | None, typer.Option(metavar="N", help="How often each item runs. [default: 3]")] = None,
+    cwd: Cwd = Path("."),
+    as_json: AsJson = False,
+) -> None:
+    """Measure how fast this machine decodes agent work: with drafts, without, and llama-cpp-python by itself.
+
+    The work is the same everywhere: a function or a file written again with a change, tool calls, an explanation, new
+    code. Its three arms take turns within one run, so that a slow minute hits all alike; everything is greedy. Ratios
+    count, not speeds: they are taken within each repeat, and shown as median (lowest-highest). A speed means little
+    without the acceptance rate beside it: it depends on how much of an answer stood there before.
+
+    It takes some minutes, and wants a machine that does nothing else.
+
+    For example:
+
+      khepri bench --quick
+
+      khepri bench --draft all --json > bench.json
+
+      khepri bench --sweep --draft all
+    """
+    flags = {"model": model, "draft": draft, "draft_model": draft_model, "gamma": gamma}
+    interrupts.admit()
+    if sweep:
+        from khepri.cli.bench import sweep as sweep_command
+
+        if gamma is not None:
+            raise typer.BadParameter("--sweep tries every gamma: leave --gamma out")
+        sweep_command.run(cwd, flags, output, quick=quick, as_json=as_json, repeats=repeats)
+        return
+    if output is not None:
+        raise typer.BadParameter("--output belongs to --sweep")
+    from khepri.cli.bench import command
+
+    command.run(cwd, flags, quick=quick, as_json=as_json, repeats=repeats)
 
 
 def run(tier: "Tier | None") -> None:

@@ -37,6 +37,28 @@ class Permission(StrEnum):
     """It may not."""
 
 
+class Draft(StrEnum):
+    """Who may propose tokens that the model then verifies; no choice changes what it says."""
+
+    OFF = "off"
+    """Nobody: plain decoding."""
+    SUFFIX = "suffix"
+    """What followed before, in the conversation and in the repository."""
+    MODEL = "model"
+    """A smaller model."""
+    ALL = "all"
+    """Both, the smaller model where nothing followed before."""
+
+
+class Decoding(StrEnum):
+    """What is promised of speculative decoding."""
+
+    FAST = "fast"
+    """The same distribution; a near-tie may fall the other way, as it may between two machines."""
+    EXACT = "exact"
+    """The same tokens as plain decoding, to the bit, and slower."""
+
+
 @dataclass(frozen=True)
 class Between:
     """The range of a number."""
@@ -91,6 +113,14 @@ class Config:
     """Most tokens of the repository map; 0 leaves it out."""
     instructions_tokens: Annotated[int, _Budget] = 400
     """Most tokens of the project's `AGENTS.md`; 0 leaves it out."""
+    draft: Draft = Draft.SUFFIX
+    """Who proposes tokens ahead: what followed before (`suffix`), a smaller model, both, or nobody."""
+    draft_model: str = ""
+    """Name or path of the smaller model that drafts; empty means the catalogue's default draft."""
+    gamma: Annotated[int | None, Between(0, 32)] = None
+    """Proposed tokens verified in one pass; `auto` chooses at every step by what pays."""
+    decoding: Decoding = Decoding.FAST
+    """`exact` takes settings under which drafts cannot change a token even by rounding, and is slower."""
     extra_buffers: ExtraBuffers = ExtraBuffers.AUTO
     """Let the native library repack weights (faster, and fatal on some machines); `auto` means if the probe allows."""
     network_lock: NetworkLock = NetworkLock.ON

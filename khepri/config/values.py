@@ -14,6 +14,7 @@ from khepri.errors import ConfigError
 Value = str | int | float | None
 
 _MOST_CHARACTERS = 4096
+_AUTO = "auto"
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Key:
     """Range of a number."""
     default: Value
     """Value without any configuration."""
+    may_be_auto: bool = False
+    """True if ``auto`` leaves the value to Khepri."""
 
     @property
     def variable(self) -> str:
@@ -46,7 +49,8 @@ class Key:
             return " or ".join(f'"{member}"' for member in self.kind)
         if self.kind is str:
             return f"printable text of at most {_MOST_CHARACTERS} characters"
-        return f"{'an integer' if self.kind is int else 'a number'} {self.bounds}"
+        number = f"{'an integer' if self.kind is int else 'a number'} {self.bounds}"
+        return f'{number}, or "{_AUTO}"' if self.may_be_auto else number
 
     def parse(self, raw: object) -> Value:
         """Return the value of a raw one that already has its type, as in a TOML file.
@@ -55,6 +59,8 @@ class Key:
             ValueError: The value has another type or is out of range.
         """
         value: Value
+        if self.may_be_auto and raw == _AUTO:
+            return None
         if issubclass(self.kind, StrEnum) and isinstance(raw, str):
             value = self.kind(raw)
         elif self.kind is float and type(raw) is int:
@@ -74,7 +80,8 @@ class Key:
         Raises:
             ValueError: The text does not read as such a value, or is out of range.
         """
-        return self.parse(self.kind(text) if self.kind in (int, float) else text)
+        is_number = self.kind in (int, float) and not (self.may_be_auto and text == _AUTO)
+        return self.parse(self.kind(text) if is_number else text)
 
 
 def keys() -> Mapping[str, Key]:
@@ -82,8 +89,9 @@ def keys() -> Mapping[str, Key]:
     found, defaults = {}, asdict(Config())
     for name, hint in get_type_hints(Config, include_extras=True).items():
         bare, bounds = get_args(hint) if get_origin(hint) is Annotated else (hint, None)
-        kind = get_args(bare)[0] if isinstance(bare, UnionType) else bare
-        found[name] = Key(name, kind, bounds, defaults[name])
+        may_be_auto = isinstance(bare, UnionType)
+        kind = get_args(bare)[0] if may_be_auto else bare
+        found[name] = Key(name, kind, bounds, defaults[name], may_be_auto)
     return found
 
 

@@ -5,6 +5,7 @@ Everything above it is plain Python and NumPy. Every implementation passes the s
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
@@ -12,6 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 Logits = NDArray[np.float32]
+
+
+class KvType(StrEnum):
+    """Precision of the keys and values in the cache."""
+
+    F16 = "f16"
+    """Two bytes each."""
+    Q8_0 = "q8_0"
+    """About one byte each."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +40,11 @@ class LoadOptions:
     """Most sequence ids in use at once."""
     extra_buffers: bool = True
     """Allow the library's repacked weight buffers (faster; what crashes on machines with a broken AMX)."""
+    kv_type: KvType = KvType.F16
+    """Precision of the keys and values."""
+    exact: bool = False
+    """Choose kernels whose results do not depend on how many tokens a pass evaluates, as far as the library has them;
+    whether it has is a question for ``engine/exactness.py``. Counts for the first backend of a process only."""
 
 
 @dataclass(frozen=True)

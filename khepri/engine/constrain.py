@@ -7,6 +7,8 @@ References:
     llguidance, https://github.com/guidance-ai/llguidance (Lark dialect, masks, forced tokens).
 """
 
+from collections.abc import Sequence
+
 import llguidance
 import numpy as np
 from numpy.typing import NDArray
@@ -43,9 +45,10 @@ class GrammarCompiler:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
-        self._tokenizer = llguidance.LLTokenizer(
-            llguidance.TokenizerWrapper(_TokenizerSource(vocabulary)), n_vocab=vocabulary.size
-        )
+        source = _TokenizerSource(vocabulary)
+        self._tokenizer = llguidance.LLTokenizer(llguidance.TokenizerWrapper(source), n_vocab=vocabulary.size)
+        self._pieces = source.tokens
+        self._triggers: dict[str, _Trigger] = {}
 
     def start(self, grammar: ToolCallGrammar) -> "Constraint":
         """Return a fresh constraint for one generation.
@@ -58,21 +61,45 @@ class GrammarCompiler:
         matcher = llguidance.LLMatcher(self._tokenizer, lark, log_level=0)
         if matcher.is_error():
             raise KhepriError(f"the tool grammar is refused: {matcher.get_error()}")
-        return Constraint(grammar, matcher, self._vocabulary)
+        if grammar.trigger not in self._triggers:
+            self._triggers[grammar.trigger] = _Trigger(grammar.trigger.encode(), self._pieces)
+        return Constraint(grammar, matcher, self._vocabulary, self._triggers[grammar.trigger])
+
+
+class _Trigger:
+    """The text that starts a call, and the tokens that can complete it."""
+
+    def __init__(self, text: bytes, pieces: Sequence[bytes]) -> None:
+        self.text = text
+        candidates = [(token, piece) for token, piece in enumerate(pieces) if text[-1:] in piece]
+        self._completing = [
+            np.array([token for token, piece in candidates if piece.startswith(text[said:])], dtype=np.int64)
+            for said in range(1, len(text))
+        ]
+        self._containing = np.array([token for token, piece in candidates if text in piece], dtype=np.int64)
+
+    def completing(self, tail: bytes) -> NDArray[np.int64]:
+        """Return the tokens after which the trigger has appeared, if the text so far ends with ``tail``."""
+        found = [self._containing]
+        found += [ids for said, ids in enumerate(self._completing, start=1) if tail.endswith(self.text[:said])]
+        return np.concatenate(found)
 
 
 class Constraint:
     """The state of one constrained generation. One thread."""
 
-    def __init__(self, grammar: ToolCallGrammar, matcher: llguidance.LLMatcher, vocabulary: Vocabulary) -> None:
+    def __init__(
+        self, grammar: ToolCallGrammar, matcher: llguidance.LLMatcher, vocabulary: Vocabulary, trigger: _Trigger
+    ) -> None:
         self._grammar = grammar
         self._matcher = matcher
         self._vocabulary = vocabulary
         self._active = grammar.forced
         self._free_tokens = 0
-        self._trigger = grammar.trigger.encode()
+        self._trigger = trigger
         self._tail = b""
         self._mask = np.zeros((vocabulary.size + 31) // 32, dtype=np.int32)
+        self._forced: tuple[int, ...] | None = None
 
     @property
     def is_active(self) -> bool:
@@ -84,25 +111,51 @@ class Constraint:
         """True when the call is complete and the generation must end."""
         return self._active and bool(self._matcher.is_stopped()) and not self._matcher.is_error()
 
+    def forced(self) -> tuple[int, ...]:
+        """Return the tokens that must come next, in their canonical tokenization; empty where there is a choice.
+
+        Text that the grammar fixes could be cut into tokens in several ways. Only the canonical one is allowed, whether
+        its tokens are committed at once or chosen one by one.
+        """
+        if self._forced is None:
+            is_over = not self._active or self._matcher.is_stopped()
+            self._forced = () if is_over else tuple(self._matcher.compute_ff_tokens())
+        return self._forced
+
     def allowed(self) -> NDArray[np.bool_] | None:
-        """Return the allowed next tokens, bool ``[n_vocab]``, or None while the text is free.
+        """Return the tokens that the grammar allows next, bool ``[n_vocab]``, or None while the text is free.
 
         Raises:
             KhepriError: The grammar outgrew the limits of llguidance.
         """
         if not self._active:
             return None
+        if forced := self.forced():
+            only = np.zeros(self._vocabulary.size, dtype=np.bool_)
+            only[forced[0]] = True
+            return only
         self._matcher.unsafe_compute_mask_ptr(self._mask.ctypes.data, self._mask.nbytes)
         if self._matcher.is_error():
             raise KhepriError(f"the tool grammar failed: {self._matcher.get_error()}")
         bits = np.unpackbits(self._mask.view(np.uint8), bitorder="little")
         return bits[: self._vocabulary.size].view(np.bool_)
 
-    def forbids(self, token: int) -> bool:
-        """True if ``token`` would start a call after the window for calls has passed."""
-        if self._active or self._free_tokens < self._grammar.window_tokens:
-            return False
-        return self._trigger in self._tail + self._vocabulary.piece(token)
+    def restrict(self, logits: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return ``logits``, ``[n_vocab]``, with minus infinity for every token that may not come next.
+
+        The row itself comes back when everything may; it is never changed.
+
+        Raises:
+            KhepriError: The grammar outgrew the limits of llguidance.
+        """
+        allowed = self.allowed()
+        if allowed is not None:
+            return np.where(allowed, logits, np.float32(-np.inf))
+        if self._free_tokens < self._grammar.window_tokens:
+            return logits
+        restricted = logits.copy()
+        restricted[self._trigger.completing(self._tail)] = -np.inf
+        return restricted
 
     def commit(self, token: int) -> None:
         """Advance by a generated token.
@@ -113,12 +166,13 @@ class Constraint:
         if self._active:
             if not self._matcher.consume_token(token):
                 raise KhepriError(f"the constraint refused a token it had allowed: {self._matcher.get_error()}")
+            self._forced = self._forced[1:] or None if self._forced else None
             return
         self._free_tokens += 1
         text = self._tail + self._vocabulary.piece(token)
-        if self._trigger in text:
-            self._wake(text.partition(self._trigger)[2])
-        self._tail = text[max(0, len(text) - len(self._trigger) + 1) :]
+        if self._trigger.text in text:
+            self._wake(text.partition(self._trigger.text)[2])
+        self._tail = text[max(0, len(text) - len(self._trigger.text) + 1) :]
 
     def _wake(self, already_said: bytes) -> None:
         """Start the grammar after the trigger; bytes of the same token beyond the trigger count as its beginning."""
@@ -126,4 +180,5 @@ class Constraint:
         # Asked first, because a matcher that refused a token stays broken.
         if self._matcher.validate_tokens(tokens) == len(tokens):
             self._active = True
+            self._forced = None
             self._matcher.consume_tokens(tokens)

@@ -1,82 +1,209 @@
-"""One generation: prefill what the cache does not hold, then decode token by token.
+"""One generation: prefill what the cache does not hold, then draft, verify and commit until it is complete.
 
 This is the loop that Khepri exists for. It knows tokens; text appears only as pieces for the buffer. It runs on the
-worker's thread and is the only code that calls ``Backend.decode``.
+worker's thread and is the only code that calls ``Backend.decode`` of the target.
+
+References:
+    Leviathan et al., "Fast Inference from Transformers via Speculative Decoding", 2023.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from khepri.engine.backend import Backend, Batch, Logits
 from khepri.engine.buffer import JobState, TokenBuffer
+from khepri.engine.cascade import Cascade
 from khepri.engine.constrain import Constraint
-from khepri.engine.detokenize import Detokenizer
+from khepri.engine.draft.drafter import Draft
 from khepri.engine.naive_prefix import NaivePrefixCache
-from khepri.engine.request import Generation, Request, StopReason
-from khepri.engine.sampling import Sampler
+from khepri.engine.output import Output
+from khepri.engine.pass_cost import MOST_ROWS, PassCosts
+from khepri.engine.request import DrafterName, DraftMode, Generation, Request, StopReason
+from khepri.engine.sampling import draw, transform
+from khepri.engine.speculate import verify
 from khepri.errors import CancelledError, ContextFullError, KhepriError
 
 Clock = Callable[[], float]
 ConstraintMaker = Callable[[], Constraint | None]
 
 
-@dataclass
-class _Run:
-    """What one generation has produced so far."""
+@dataclass(frozen=True)
+class Engine:
+    """What the engine's thread owns and a generation works with."""
 
-    started_s: float
-    prefill_end_s: float = 0.0
-    cached_tokens: int = 0
-    tokens: list[int] = field(default_factory=list)
-    token_ms: list[float] = field(default_factory=list)
-    text: list[str] = field(default_factory=list)
+    backend: Backend
+    """The target."""
+    cache: NaivePrefixCache
+    """The prefix cache on that backend."""
+    cascade: Cascade
+    """The drafters, and the horizon that chooses how much of a draft is verified."""
+    costs: PassCosts
+    """What a pass of the target costs."""
+    batch_tokens: int
+    """Most tokens of one pass."""
+    clock: Clock
+    """Seconds from any fixed point, monotonic."""
 
 
-def generate(
-    backend: Backend,
-    cache: NaivePrefixCache,
-    request: Request,
-    make_constraint: ConstraintMaker,
-    buffer: TokenBuffer,
-    batch_tokens: int,
-    clock: Clock,
-) -> Generation:
+def generate(engine: Engine, request: Request, make_constraint: ConstraintMaker, buffer: TokenBuffer) -> Generation:
     """Continue ``request.prompt`` and publish the text to ``buffer`` as it comes.
 
     A cancelled generation returns what it has, with ``StopReason.CANCELLED``. However it ends, the cache afterwards
     holds exactly the tokens that it notes.
 
     Args:
-        backend: The loaded model; this thread owns it.
-        cache: The prefix cache on that backend.
+        engine: The target with its cache and drafters; this thread owns them.
         request: The prompt and how to continue it.
         make_constraint: Returns a fresh constraint, or None for free text. Called after the prefill, so that what it
             waits for can be made meanwhile.
         buffer: Where text and progress are published.
-        batch_tokens: Most tokens of one prefill pass.
-        clock: Seconds from any fixed point, monotonic.
 
     Raises:
         ContextFullError: The prompt leaves no room for an answer.
         DecodeError: The backend failed.
         KhepriError: The prompt is empty, or the constraint cannot be made.
     """
-    _check_room(backend, request)
-    run = _Run(started_s=clock())
+    _check_room(engine, request)
+    output = Output(request, engine.backend.vocabulary, buffer, engine.clock())
     try:
-        logits = _prefill(backend, cache, request, run, buffer, batch_tokens, clock)
-        stop_reason = _decode(backend, cache, request, make_constraint(), run, buffer, logits, clock)
+        rows = _prefill(engine, request, output, buffer)
+        output.end_prefill(engine.clock(), make_constraint())
+        buffer.publish(state=JobState.DECODE)
+        _decode(engine, request, output, rows)
     except CancelledError:
-        stop_reason = StopReason.CANCELLED
+        output.stop(StopReason.CANCELLED)
     finally:
-        cache.truncate(cache.length)
-    return _finish(request, run, buffer, stop_reason, clock)
+        engine.cache.truncate(engine.cache.length)
+    generation = output.finish(engine.clock())
+    buffer.publish(state=JobState.DONE)
+    return generation
 
 
-def _check_room(backend: Backend, request: Request) -> None:
-    room = backend.capabilities.context_tokens
+def _decode(engine: Engine, request: Request, output: Output, rows: Logits) -> None:
+    """[draft -> verify -> commit]* until the output is complete.
+
+    Args:
+        engine: The target, whose cache holds the prompt.
+        request: How to continue it.
+        output: Where tokens are committed.
+        rows: Logits after the prompt's last token, float32 ``[1, n_vocab]``; later of every token that was verified.
+    """
+    random = np.random.default_rng(request.sampling.seed)
+    engine.cascade.start(request)
+    draft: Draft | None = None
+    pass_ms: float | None = None
+    while output.missing:
+        known = len(output.tokens)
+        accepted = _verify(request, output, rows, draft, random)
+        _roll_back(engine, draft, accepted)
+        if request.draft is not DraftMode.OFF:
+            _commit_forced(output)
+        engine.cascade.commit(output.tokens[known:])
+        output.end_step(engine.clock(), pass_ms)
+        if output.missing:
+            pending = output.tokens[engine.cache.length - len(request.prompt) :]
+            draft = _propose(engine, request, output, pending)
+            try:
+                rows, pass_ms = _evaluate(engine, pending, draft)
+            except ContextFullError:
+                output.stop(StopReason.CONTEXT_FULL)
+
+
+def _verify(request: Request, output: Output, rows: Logits, draft: Draft | None, random: np.random.Generator) -> int:
+    """Commit the drafted tokens that hold, then one more from the target; return how many of the draft held."""
+    drafted = draft.tokens if draft is not None else ()
+    accepted = 0
+    for position, row in enumerate(rows):
+        p = transform(row if output.constraint is None else output.constraint.restrict(row), request.sampling)
+        if position == len(drafted):
+            output.commit(draw(p, random))
+            break
+        q = draft.distributions[position] if draft is not None and draft.distributions else None
+        token = verify(p, drafted[position], q, random)
+        output.commit(token)
+        if token != drafted[position]:
+            break
+        accepted += 1
+        if not output.missing:
+            break
+    if draft is not None:
+        output.count(draft.drafter, len(drafted), accepted)
+    return accepted
+
+
+def _roll_back(engine: Engine, draft: Draft | None, accepted: int) -> None:
+    """Take the tokens that were refused out of the cache."""
+    refused = len(draft.tokens) - accepted if draft is not None else 0
+    if refused:
+        engine.cache.truncate(engine.cache.length - refused)
+
+
+def _commit_forced(output: Output) -> None:
+    """Commit what the constraint allows only one way; the next pass evaluates it with the token before."""
+    count = 0
+    while output.missing and output.constraint is not None and (forced := output.constraint.forced()):
+        for token in forced:
+            if output.missing:
+                output.commit(token)
+                count += 1
+    if count:
+        output.count(DrafterName.FORCED, count, count)
+
+
+def _propose(engine: Engine, request: Request, output: Output, pending: Sequence[int]) -> Draft | None:
+    """Ask the drafters, within what the pass, the context and the request have room for."""
+    capabilities = engine.backend.capabilities
+    if not engine.cascade.is_active or not capabilities.can_remove_tail:
+        return None
+    depth = engine.cache.length
+    in_pass = engine.batch_tokens - len(pending)
+    in_context = capabilities.context_tokens - depth - len(pending)
+    room = min(in_pass, in_context, output.missing - 1)
+    if request.gamma is None and room > 0 and engine.costs.needs_measuring(depth):
+        most_rows = min(engine.batch_tokens, capabilities.context_tokens - depth, MOST_ROWS)
+        engine.costs.measure(lambda rows: _time_pass(engine, pending[-1], rows), depth, most_rows)
+    return engine.cascade.propose(len(pending), depth, room)
+
+
+def _time_pass(engine: Engine, token: int, rows: int) -> float:
+    """Return how many milliseconds a pass of that many rows takes at the end of the cache, which stays as it was."""
+    started_s = engine.clock()
+    engine.backend.decode(Batch((token,) * rows, engine.cache.length, logits_from=0))
+    ms = (engine.clock() - started_s) * 1000
+    engine.cache.truncate(engine.cache.length)
+    return ms
+
+
+def _evaluate(engine: Engine, pending: Sequence[int], draft: Draft | None) -> tuple[Logits, float]:
+    """Evaluate the committed tokens that the cache lacks and the draft after them.
+
+    Returns:
+        The logits of the last pending token and of every drafted one, float32 ``[1 + gamma, n_vocab]``, and the time
+        of the passes in milliseconds.
+    """
+    tokens = (*pending, *(draft.tokens if draft is not None else ()))
+    started_s = engine.clock()
+    while len(tokens) > engine.batch_tokens:
+        _pass(engine, tokens[: engine.batch_tokens])
+        tokens = tokens[engine.batch_tokens :]
+    depth, last_started_s = engine.cache.length, engine.clock()
+    rows = _pass(engine, tokens, logits_from=-1 - (len(draft.tokens) if draft is not None else 0))
+    ended_s = engine.clock()
+    engine.costs.observe(len(tokens), depth, (ended_s - last_started_s) * 1000)
+    return rows, (ended_s - started_s) * 1000
+
+
+def _pass(engine: Engine, tokens: tuple[int, ...], logits_from: int = -1) -> Logits:
+    """Evaluate ``tokens`` at the end of the cache; return the logits that were asked for."""
+    rows = engine.backend.decode(Batch(tokens, engine.cache.length, logits_from=logits_from))
+    engine.cache.extend(tokens)
+    return rows
+
+
+def _check_room(engine: Engine, request: Request) -> None:
+    room = engine.backend.capabilities.context_tokens
     if not request.prompt:
         raise KhepriError("a prompt needs at least one token")
     if len(request.prompt) >= room:
@@ -88,103 +215,15 @@ def _check_room(backend: Backend, request: Request) -> None:
         )
 
 
-def _prefill(
-    backend: Backend,
-    cache: NaivePrefixCache,
-    request: Request,
-    run: _Run,
-    buffer: TokenBuffer,
-    batch_tokens: int,
-    clock: Clock,
-) -> Logits:
+def _prefill(engine: Engine, request: Request, output: Output, buffer: TokenBuffer) -> Logits:
     """Evaluate the part of the prompt that is not cached; return the logits of its last token, [1, n_vocab]."""
-    run.cached_tokens = position = cache.match(request.prompt)
-    logits: Logits = np.empty((0, 0), dtype=np.float32)
+    started_s = engine.clock()
+    output.cached_tokens = position = engine.cache.match(request.prompt)
     counters = {"prompt_tokens": len(request.prompt), "cached_tokens": position}
     buffer.publish(state=JobState.PREFILL, prefilled_tokens=position, **counters)
-    while position < len(request.prompt):
-        chunk = request.prompt[position : position + batch_tokens]
-        logits = backend.decode(Batch(chunk, position))
-        cache.extend(chunk)
-        position += len(chunk)
-        buffer.publish(prefilled_tokens=position, prefill_s=clock() - run.started_s)
-    run.prefill_end_s = clock()
-    return logits
-
-
-def _decode(
-    backend: Backend,
-    cache: NaivePrefixCache,
-    request: Request,
-    constraint: Constraint | None,
-    run: _Run,
-    buffer: TokenBuffer,
-    logits: Logits,
-    clock: Clock,
-) -> StopReason:
-    """Sample, commit, evaluate, until the model ends its turn or a limit is reached."""
-    sampler = Sampler(request.sampling)
-    detokenizer = Detokenizer(backend.vocabulary)
-    end_ids = backend.vocabulary.end_ids
-    buffer.publish(state=JobState.DECODE)
-    pass_started_s = run.prefill_end_s
-    try:
-        while len(run.tokens) < request.max_tokens:
-            token = _next_token(sampler, constraint, logits)
-            run.tokens.append(token)
-            now = clock()
-            run.token_ms.append((now - pass_started_s) * 1000)
-            pass_started_s = now
-            if token in end_ids:
-                return StopReason.END
-            if constraint is not None:
-                constraint.commit(token)
-            _publish(run, buffer, detokenizer.push(token), now)
-            if constraint is not None and constraint.is_complete:
-                return StopReason.TOOL_CALL
-            if len(run.tokens) < request.max_tokens:
-                logits = backend.decode(Batch((token,), cache.length))
-                cache.extend((token,))
-        return StopReason.MAX_TOKENS
-    except ContextFullError:
-        return StopReason.CONTEXT_FULL
-    finally:
-        _publish(run, buffer, detokenizer.flush(), clock())
-
-
-def _next_token(sampler: Sampler, constraint: Constraint | None, logits: Logits) -> int:
-    """Draw the next token from the last row of ``logits``, [n_rows, n_vocab]."""
-    row = logits[-1]
-    if constraint is None:
-        return sampler.sample(row)
-    allowed = constraint.allowed()
-    token = sampler.sample(row, allowed)
-    while constraint.forbids(token):
-        allowed = np.ones(row.size, dtype=np.bool_) if allowed is None else allowed
-        allowed[token] = False
-        token = sampler.sample(row, allowed)
-    return token
-
-
-def _publish(run: _Run, buffer: TokenBuffer, piece: str, now_s: float) -> None:
-    run.text.append(piece)
-    buffer.append(piece)
-    buffer.publish(completion_tokens=len(run.tokens), decode_s=now_s - run.prefill_end_s)
-
-
-def _finish(request: Request, run: _Run, buffer: TokenBuffer, stop_reason: StopReason, clock: Clock) -> Generation:
-    end_s = clock()
-    prefill_end_s = run.prefill_end_s or end_s
-    prefill_ms = (prefill_end_s - run.started_s) * 1000
-    buffer.publish(state=JobState.DONE)
-    return Generation(
-        tokens=tuple(run.tokens),
-        text="".join(run.text),
-        stop_reason=stop_reason,
-        prompt_tokens=len(request.prompt),
-        cached_tokens=run.cached_tokens,
-        prefill_ms=prefill_ms,
-        ttft_ms=prefill_ms + (run.token_ms[0] if run.token_ms else 0.0),
-        decode_ms=(end_s - prefill_end_s) * 1000,
-        token_ms=tuple(run.token_ms),
-    )
+    rest = tuple(request.prompt[position:])
+    while rest:
+        rows = _pass(engine, rest[: engine.batch_tokens])
+        rest = rest[engine.batch_tokens :]
+        buffer.publish(prefilled_tokens=engine.cache.length, prefill_s=engine.clock() - started_s)
+    return rows

@@ -17,8 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from khepri.engine.draft.drafter import Draft, DrafterName
+from khepri.engine.draft.drafter import Draft
 from khepri.engine.pass_cost import PassCosts
+from khepri.engine.request import DrafterName
 
 # A draft has to promise this much more than plain decoding, as costs and acceptance are known to a few per cent only.
 _MARGIN = 0.06

@@ -1,73 +1,178 @@
-"""From a model file to a running engine: probe, choose settings, load."""
+"""From a model file to a running engine: probe, choose settings, load, and set the drafters up."""
 
+import os
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from khepri.engine.backend import Backend, LoadOptions
+from khepri.engine.backend import Backend, KvType, LoadOptions
+from khepri.engine.draft.drafter import Drafter
+from khepri.engine.draft.model import ModelDrafter
+from khepri.engine.draft.repository_index import RepositoryIndex
+from khepri.engine.draft.suffix import SuffixDrafter
+from khepri.engine.exactness import compare_widths
 from khepri.engine.hardware import describe_cpu, total_memory_bytes
+from khepri.engine.pass_cost import PassCosts
 from khepri.engine.probe import Verdict, probe
-from khepri.engine.worker import EngineWorker
+from khepri.engine.worker import EngineWorker, Speculation
 from khepri.errors import ModelLoadError, OutOfMemoryError
+
+_LEAST_PASS_TOKENS = 64
+"""So many tokens fit into one pass whatever the batch of a prefill is: pending and drafted ones."""
+_DRAFT_CONTEXT_TOKENS = 2048
+_NOT_EXACT = 'leave --exact out (decoding = "fast"), or use another model'
+_SELF_TEST = "def total(prices: list[float], rate: float) -> float:\n    return sum(prices) * (1 + rate)\n\n\n" * 5
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """How an engine is set up."""
+
+    context_tokens: int = 8192
+    """Cells of the KV cache."""
+    threads: int = 0
+    """Threads of a pass; 0 takes the physical cores."""
+    batch_tokens: int = 128
+    """Most tokens of one prefill pass."""
+    extra_buffers: str = "auto"
+    """``auto`` asks the probe; ``on`` and ``off`` decide without it."""
+    exact: bool = False
+    """Take settings under which the width of a pass cannot change a token, and refuse to start where there are none."""
+    draft_model: Path | None = None
+    """The smaller model that drafts; None loads none."""
+
+
+@dataclass(frozen=True)
+class EngineFiles:
+    """Where an engine keeps what it found out about the machine; a file that cannot be used only costs time."""
+
+    probe: Path
+    """Verdicts of the probe."""
+    pass_costs: Path
+    """Costs of passes."""
+    exactness: Path
+    """Models for which exactness was proven on this machine."""
 
 
 def launch(
-    model: Path, *, context_tokens: int, threads: int, batch_tokens: int, extra_buffers: str, probe_cache: Path
+    model: Path,
+    settings: EngineSettings,
+    files: EngineFiles,
+    repository: Callable[[], RepositoryIndex | None] = lambda: None,
 ) -> EngineWorker:
     """Start loading a model in the background and return its engine at once.
 
     Args:
         model: A GGUF file that was found to be complete.
-        context_tokens: Cells of the KV cache.
-        threads: Threads of a pass; 0 takes the physical cores.
-        batch_tokens: Most tokens of one prefill pass.
-        extra_buffers: ``auto`` asks the probe; ``on`` and ``off`` decide without it.
-        probe_cache: Where the probe keeps its verdicts.
+        settings: How the engine is set up.
+        files: Where it keeps what it finds out.
+        repository: Returns the index of the repository's tokens as it is now, for the suffix drafter.
 
     What goes wrong with the load (``ModelLoadError``, ``OutOfMemoryError``) reaches everybody who waits for the engine.
     """
     closing = threading.Event()
+    draft_context = min(settings.context_tokens, _DRAFT_CONTEXT_TOKENS)
+    draft_settings = replace(settings, exact=False, context_tokens=draft_context)
 
-    def load() -> Backend:
-        _check_memory(model)
-        options = load_options(
-            model,
-            context_tokens=context_tokens,
-            threads=threads,
-            batch_tokens=batch_tokens,
-            extra_buffers=extra_buffers,
-            ask_probe=lambda: probe(model, probe_cache, cancelled=closing),
-        )
+    def load(path: Path, how: EngineSettings) -> Backend:
+        _check_memory(path)
+        options = load_options(path, how, lambda: probe(path, files.probe, cancelled=closing))
         # The library is imported only now: its import costs time, and a first load belongs to the probe's child.
         from khepri.engine.backends.llama_cpp import LlamaCppBackend
 
         return LlamaCppBackend(options)
 
-    return EngineWorker(load, batch_tokens, closing=closing)
+    def load_target() -> Backend:
+        if not settings.exact:
+            return load(model, settings)
+        try:
+            target = load(model, settings)
+        except ModelLoadError as error:
+            raise ModelLoadError(f"exact decoding cannot be promised here: {error.message}", _NOT_EXACT) from error
+        _require_exactness(target, _identity(model, settings, target), files.exactness)
+        return target
+
+    def make_drafters(target: Backend) -> Sequence[Drafter]:
+        drafters: list[Drafter] = [SuffixDrafter(repository)]
+        if settings.draft_model is not None:
+            draft = load(settings.draft_model, draft_settings)
+            drafters.append(ModelDrafter(draft, target.vocabulary, settings.batch_tokens, time.perf_counter))
+        return drafters
+
+    speculation = Speculation(
+        make_drafters,
+        lambda target: PassCosts.load(files.pass_costs, _identity(model, settings, target)),
+        lambda target, costs: costs.save(files.pass_costs, _identity(model, settings, target)),
+    )
+    return EngineWorker(load_target, settings.batch_tokens, closing=closing, speculation=speculation)
 
 
-def load_options(
-    model: Path,
-    *,
-    context_tokens: int,
-    threads: int,
-    batch_tokens: int,
-    extra_buffers: str,
-    ask_probe: Callable[[], Verdict],
-) -> LoadOptions:
+def load_options(model: Path, settings: EngineSettings, ask_probe: Callable[[], Verdict]) -> LoadOptions:
     """Return how a model is loaded on this machine.
 
     Args:
         model: The GGUF file.
-        context_tokens: Cells of the KV cache.
-        threads: Threads of a pass; 0 takes the physical cores.
-        batch_tokens: Most tokens of one prefill pass.
-        extra_buffers: ``auto`` asks the probe; ``on`` and ``off`` decide without it.
-        ask_probe: Returns the probe's verdict; what it raises is raised here.
+        settings: How the engine is set up.
+        ask_probe: Returns the probe's verdict, if it is asked; what it raises is raised here.
     """
-    allowed = ask_probe().extra_buffers if extra_buffers == "auto" else extra_buffers == "on"
-    cores = threads or describe_cpu().physical_cores
-    return LoadOptions(model, context_tokens, cores, batch_tokens, extra_buffers=allowed)
+    cores = settings.threads or describe_cpu().physical_cores
+    capacity = max(settings.batch_tokens, _LEAST_PASS_TOKENS)
+    options = LoadOptions(model, settings.context_tokens, cores, capacity)
+    if settings.exact:
+        return replace(options, extra_buffers=False, kv_type=KvType.Q8_0, exact=True)
+    choice = settings.extra_buffers
+    return replace(options, extra_buffers=ask_probe().extra_buffers if choice == "auto" else choice == "on")
+
+
+def _require_exactness(target: Backend, identity: str, known_file: Path) -> None:
+    """Prove that pass widths do not matter, once for each model and machine.
+
+    Raises:
+        ModelLoadError: They do; ``target`` is closed.
+    """
+    if identity in _lines(known_file):
+        return
+    differing = [each for each in compare_widths(target, target.vocabulary.tokenize(_SELF_TEST)) if each.different_rows]
+    if differing:
+        target.close()
+        widths = ", ".join(str(each.width) for each in differing)
+        raise ModelLoadError(
+            f"exact decoding cannot be promised here: passes of {widths} tokens give other logits than passes of one "
+            f"(by up to {max(each.largest for each in differing):.2g})",
+            _NOT_EXACT,
+        )
+    try:
+        known_file.parent.mkdir(parents=True, exist_ok=True)
+        with open(known_file, "a", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            file.write(f"{identity}\n")
+    except OSError:
+        pass  # the next start proves it again
+
+
+def _lines(file: Path) -> frozenset[str]:
+    try:
+        return frozenset(file.read_text(encoding="utf-8", errors="replace").splitlines())
+    except OSError:
+        return frozenset()
+
+
+def _identity(model: Path, settings: EngineSettings, target: Backend) -> str:
+    """Return what the time and the rounding of a pass depend on, in one line."""
+    status = model.stat()
+    threads = settings.threads or describe_cpu().physical_cores
+    parts = (
+        describe_cpu().fingerprint,
+        target.capabilities.library,
+        ",".join(target.capabilities.features),
+        f"{model.name} {status.st_size} {status.st_mtime_ns}",
+        f"threads {threads}",
+        f"context {settings.context_tokens}",
+        f"extra buffers {settings.extra_buffers}",
+        "exact" if settings.exact else "fast",
+    )
+    return " | ".join(parts).replace("\n", " ")
 
 
 def _check_memory(model: Path) -> None:

@@ -3,6 +3,7 @@
 Nothing here knows how tokens are made.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -38,6 +39,30 @@ class ToolCallGrammar:
     """True starts the generation inside the constraint: the prompt already ends with the trigger."""
 
 
+class DraftMode(StrEnum):
+    """Which drafters may propose tokens that the target then verifies."""
+
+    OFF = "off"
+    """None: every token takes a pass of its own."""
+    SUFFIX = "suffix"
+    """Matches with the conversation and the repository."""
+    MODEL = "model"
+    """A smaller model."""
+    ALL = "all"
+    """Matches first, and the smaller model where there are none."""
+
+
+class DrafterName(StrEnum):
+    """Who proposed a token."""
+
+    FORCED = "forced"
+    """The constraint, which allows it only one way; committed without a question to the target."""
+    SUFFIX = "suffix"
+    """A match of the end of the text with something that was seen before."""
+    MODEL = "model"
+    """A smaller model of the same vocabulary."""
+
+
 class StopReason(StrEnum):
     """Why a generation ended."""
 
@@ -65,6 +90,21 @@ class Request:
     """How each token is chosen."""
     grammar: ToolCallGrammar | None = None
     """The constraint on tool calls; None leaves the text free."""
+    draft: DraftMode = DraftMode.SUFFIX
+    """Which drafters may propose tokens, and whether forced tokens are committed without a pass. No choice changes the
+    distribution of what comes out."""
+    gamma: int | None = None
+    """How many drafted tokens a pass verifies; None lets the horizon choose at every step."""
+
+
+@dataclass(frozen=True)
+class DraftCount:
+    """What came of one drafter's proposals."""
+
+    drafted: int = 0
+    """Tokens that were proposed to the target."""
+    accepted: int = 0
+    """Those of them that were kept."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +129,19 @@ class Generation:
     """Time from the end of the prefill to the end of the job."""
     token_ms: tuple[float, ...]
     """Latency of each generated token: the time of the pass that committed it, divided by the tokens of that pass."""
-    drafted_tokens: int = 0
-    """Tokens that drafters proposed."""
-    accepted_tokens: int = 0
-    """Proposed tokens that the target accepted."""
+    drafts: Mapping[DrafterName, DraftCount] = field(default_factory=dict)
+    """What each drafter proposed; the forced tokens are no question to the target, and all of them are kept."""
+    passes_ms: tuple[float, ...] = ()
+    """Time of each pass of the target after the prefill."""
+    overheads_ms: tuple[float, ...] = ()
+    """For each of these passes, the rest of its step: drafting, choosing gamma, sampling, publishing."""
+
+    @property
+    def drafted_tokens(self) -> int:
+        """Tokens that drafters proposed to the target."""
+        return sum(count.drafted for name, count in self.drafts.items() if name is not DrafterName.FORCED)
+
+    @property
+    def accepted_tokens(self) -> int:
+        """Proposed tokens that the target accepted."""
+        return sum(count.accepted for name, count in self.drafts.items() if name is not DrafterName.FORCED)

@@ -1,7 +1,7 @@
 """From a row of logits to a token: the transform that every path of the decode loop shares.
 
-Order of the transform: constraint mask, temperature, top-k, top-p, min-p, renormalisation. Which tokens a constraint
-allows is decided elsewhere; here it is a boolean mask.
+Order of the transform: constraint, temperature, top-k, top-p, min-p, renormalisation. Which tokens a constraint allows
+is decided elsewhere (``Constraint.restrict``); here the others have minus infinity already.
 
 References:
     Holtzman et al., "The Curious Case of Neural Text Degeneration" (top-p), 2019.
@@ -29,21 +29,19 @@ class Distribution:
     """Their probabilities ``[n]``, summing to 1."""
 
 
-def transform(logits: NDArray[np.float32], params: SamplingParams, allowed: NDArray[np.bool_] | None) -> Distribution:
+def transform(row: NDArray[np.float32], params: SamplingParams) -> Distribution:
     """Return the distribution of the next token.
 
     Args:
-        logits: float32 ``[n_vocab]``; not changed.
-        params: At temperature 0 all probability is on the most likely allowed token.
-        allowed: bool ``[n_vocab]``; None allows every token.
+        row: Logits, float32 ``[n_vocab]``, minus infinity for what a constraint forbids; not changed.
+        params: At temperature 0 all probability is on the most likely token.
 
     Raises:
-        DecodeError: The logits are not numbers, or the mask allows no token.
+        DecodeError: The logits are not numbers, or no token is possible.
     """
-    row = logits if allowed is None else np.where(allowed, logits, np.float32(-np.inf))
     best = int(row.argmax())
     if not np.isfinite(row[best]):
-        raise _no_token(row, allowed)
+        raise _no_token(row)
     if params.temperature == 0.0:
         return Distribution(np.array([best]), np.array([1.0]))
     ids = _largest(row, params.top_k) if 0 < params.top_k < row.size else np.arange(row.size)
@@ -59,9 +57,9 @@ def transform(logits: NDArray[np.float32], params: SamplingParams, allowed: NDAr
     return Distribution(ids, probabilities / probabilities.sum())
 
 
-def _no_token(row: NDArray[np.float32], allowed: NDArray[np.bool_] | None) -> DecodeError:
-    if allowed is not None and not allowed.any():
-        return DecodeError("the constraint allows no token here")
+def _no_token(row: NDArray[np.float32]) -> DecodeError:
+    if np.isneginf(row).all():
+        return DecodeError("no token may come next: the constraint and the model leave none")
     reason = "not a number" if np.isnan(row).any() else "infinite"
     return DecodeError(f"the model's logits are {reason}", "run `khepri doctor`")
 
@@ -94,20 +92,8 @@ def _nucleus(
         head = min(head * 2, size)
 
 
-class Sampler:
-    """Chooses tokens for one request; its random generator advances with every draw above temperature 0."""
-
-    def __init__(self, params: SamplingParams) -> None:
-        self.params = params
-        self._random = np.random.default_rng(params.seed)
-
-    def sample(self, logits: NDArray[np.float32], allowed: NDArray[np.bool_] | None = None) -> int:
-        """Return a token id drawn from the transformed logits ``[n_vocab]``.
-
-        Raises:
-            DecodeError: The logits are not numbers, or the mask allows no token.
-        """
-        distribution = transform(logits, self.params, allowed)
-        if distribution.ids.size == 1:
-            return int(distribution.ids[0])
-        return int(self._random.choice(distribution.ids, p=distribution.probabilities))
+def draw(distribution: Distribution, random: np.random.Generator) -> int:
+    """Return a token drawn from ``distribution``; ``random`` is not asked when there is one only."""
+    if distribution.ids.size == 1:
+        return int(distribution.ids[0])
+    return int(random.choice(distribution.ids, p=distribution.probabilities))

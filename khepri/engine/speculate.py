@@ -9,7 +9,7 @@ References:
 
 import numpy as np
 
-from khepri.engine.sampling import Distribution
+from khepri.engine.sampling import Distribution, draw
 
 
 def verify(p: Distribution, drafted: int, q: Distribution | None, random: np.random.Generator) -> int:
@@ -27,13 +27,6 @@ def verify(p: Distribution, drafted: int, q: Distribution | None, random: np.ran
     if p_x > 0.0 and random.random() * q_x < p_x:
         return drafted
     return draw(_residual(p, drafted, q), random)
-
-
-def draw(p: Distribution, random: np.random.Generator) -> int:
-    """Return a token drawn from ``p``; ``random`` is not asked when there is one only."""
-    if p.ids.size == 1:
-        return int(p.ids[0])
-    return int(random.choice(p.ids, p=p.probabilities))
 
 
 def _probability(distribution: Distribution, token: int) -> float:

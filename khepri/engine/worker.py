@@ -8,16 +8,20 @@ import atexit
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
 from khepri.engine.backend import Backend, Vocabulary
 from khepri.engine.buffer import JobState, TokenBuffer
+from khepri.engine.cascade import Cascade
 from khepri.engine.constrain import Constraint, GrammarCompiler
-from khepri.engine.generate import generate
+from khepri.engine.draft.drafter import Drafter
+from khepri.engine.generate import Engine, generate
+from khepri.engine.horizon import DrafterStatistics, Horizon
 from khepri.engine.naive_prefix import NaivePrefixCache
-from khepri.engine.request import Generation, Request, StopReason
+from khepri.engine.pass_cost import PassCosts
+from khepri.engine.request import DrafterName, Generation, Request, StopReason
 from khepri.errors import CancelledError, KhepriError, UsageError
 
 _QUEUE_JOBS = 8
@@ -71,13 +75,16 @@ class Job:
         self._done.set()
 
 
-@dataclass
-class _Engine:
-    """What the worker's thread owns."""
+@dataclass(frozen=True)
+class Speculation:
+    """What drafting needs besides the target. The functions are called on the worker's thread."""
 
-    backend: Backend
-    cache: NaivePrefixCache
-    batch_tokens: int
+    make_drafters: Callable[[Backend], Sequence[Drafter]] = lambda target: ()
+    """Returns the drafters for a loaded target, in the order in which they are asked."""
+    load_costs: Callable[[Backend], PassCosts] = lambda target: PassCosts()
+    """Returns what is known of the costs of the target's passes."""
+    save_costs: Callable[[Backend, PassCosts], None] = lambda target, costs: None
+    """Keeps what was learnt of them."""
 
 
 class EngineWorker:
@@ -88,6 +95,7 @@ class EngineWorker:
         batch_tokens: Most tokens of one prefill pass.
         clock: Monotonic seconds.
         closing: Set when ``close`` is called, so that a load which knows it can break off.
+        speculation: Where drafts come from; the default drafts nothing.
     """
 
     def __init__(
@@ -96,16 +104,18 @@ class EngineWorker:
         batch_tokens: int,
         clock: Callable[[], float] = time.perf_counter,
         closing: threading.Event | None = None,
+        speculation: Speculation = Speculation(),
     ) -> None:
         self._load = load
         self._batch_tokens = batch_tokens
         self._clock = clock
+        self._speculation = speculation
+        self._engine: Engine | None = None
         self._jobs: queue.Queue[Job | None] = queue.Queue(_QUEUE_JOBS)
         self._ready = threading.Event()
         self.loaded_s = 0.0
         """When the load ended, on the clock's scale; 0 before."""
         self._load_error: BaseException | None = None
-        self._backend: Backend | None = None
         self._compiler: Future[GrammarCompiler] = Future()
         self._running: Job | None = None
         self._closing = closing or threading.Event()
@@ -141,9 +151,7 @@ class EngineWorker:
         Raises:
             ModelError: Loading failed.
         """
-        self.wait_loaded()
-        assert self._backend is not None
-        return self._backend
+        return self._loaded().backend
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -153,6 +161,15 @@ class EngineWorker:
             ModelError: Loading failed.
         """
         return self.backend.vocabulary
+
+    @property
+    def draft_statistics(self) -> Mapping[DrafterName, DrafterStatistics]:
+        """What came of each drafter since the load; a copy. Waits for the load.
+
+        Raises:
+            ModelError: Loading failed.
+        """
+        return self._loaded().cascade.horizon.statistics
 
     def submit(self, request: Request) -> Job:
         """Queue a request and return at once.
@@ -194,6 +211,7 @@ class EngineWorker:
             job.cancel_requested.set()
             if self._running is job:
                 self.backend.interrupt()
+                self._loaded().cascade.interrupt()
             elif not job.is_done:
                 job.finish(_cancelled_before_start(job.request))
 
@@ -206,15 +224,19 @@ class EngineWorker:
             if job is not None and not job.is_done:
                 job.finish(None, _closed_too_early())
 
+    def _loaded(self) -> Engine:
+        self.wait_loaded()
+        assert self._engine is not None
+        return self._engine
+
     def _run(self) -> None:
         try:
-            self._backend = self._load()
+            self._engine = engine = self._make_engine()
         except BaseException as error:  # the thread must not die silently: every waiter gets the error
             self._load_error = error
             self._ready.set()
             self._fail_until_closed(error)
             return
-        engine = _Engine(self._backend, NaivePrefixCache(self._backend), self._batch_tokens)
         self.loaded_s = self._clock()
         self._ready.set()
         compiling = threading.Thread(target=self._compile, name="khepri-grammar", daemon=True)
@@ -222,9 +244,22 @@ class EngineWorker:
         try:
             while (job := self._jobs.get()) is not None:
                 self._serve(engine, job)
+            self._speculation.save_costs(engine.backend, engine.costs)
         finally:
+            engine.cascade.close()
             engine.backend.close()
             compiling.join()  # an interpreter that ends under its native code would crash
+
+    def _make_engine(self) -> Engine:
+        backend = self._load()
+        try:
+            costs = self._speculation.load_costs(backend)
+            drafters = self._speculation.make_drafters(backend)
+        except BaseException:
+            backend.close()
+            raise
+        cascade = Cascade(drafters, Horizon(costs), self._clock)
+        return Engine(backend, NaivePrefixCache(backend), cascade, costs, self._batch_tokens, self._clock)
 
     def _fail_until_closed(self, error: BaseException) -> None:
         while (job := self._jobs.get()) is not None:
@@ -239,7 +274,7 @@ class EngineWorker:
         except BaseException as error:  # whoever asks for the compiler gets the error
             self._compiler.set_exception(error)
 
-    def _serve(self, engine: _Engine, job: Job) -> None:
+    def _serve(self, engine: Engine, job: Job) -> None:
         with self._lock:
             if job.is_done:
                 return
@@ -255,17 +290,16 @@ class EngineWorker:
         with self._lock:
             self._running = None
             engine.backend.resume()
+            engine.cascade.resume()
             job.finish(outcome, error)
 
-    def _generate(self, engine: _Engine, job: Job) -> Generation:
+    def _generate(self, engine: Engine, job: Job) -> Generation:
         grammar = job.request.grammar
 
         def make_constraint() -> Constraint | None:
             return None if grammar is None else self._await_compiler(job).start(grammar)
 
-        return generate(
-            engine.backend, engine.cache, job.request, make_constraint, job.buffer, engine.batch_tokens, self._clock
-        )
+        return generate(engine, job.request, make_constraint, job.buffer)
 
     def _await_compiler(self, job: Job) -> GrammarCompiler:
         while not job.cancel_requested.is_set():

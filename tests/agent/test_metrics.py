@@ -1,7 +1,7 @@
 """The figures of a task are those of its generations, added up."""
 
 from khepri.agent.metrics import summarize
-from khepri.engine.request import Generation, StopReason
+from khepri.engine.request import DraftCount, DrafterName, Generation, StopReason
 
 
 def generation(token_ms: tuple[float, ...], *, cached: int = 0, drafted: int = 0, accepted: int = 0) -> Generation:
@@ -15,8 +15,7 @@ def generation(token_ms: tuple[float, ...], *, cached: int = 0, drafted: int = 0
         ttft_ms=60.0,
         decode_ms=sum(token_ms),
         token_ms=token_ms,
-        drafted_tokens=drafted,
-        accepted_tokens=accepted,
+        drafts={DrafterName.SUFFIX: DraftCount(drafted, accepted), DrafterName.FORCED: DraftCount(4, 4)},
     )
 
 

@@ -55,11 +55,14 @@ def call(name: str, **arguments: object) -> str:
     return f"\n{body}\n{CALL_END}"
 
 
-def say(constraint: Constraint, tokens: Sequence[int]) -> int:
+def may_come(constraint: Constraint, token: int, size: int = ByteVocabulary.size) -> bool:
+    return bool(np.isfinite(constraint.restrict(np.zeros(size, dtype=np.float32))[token]))
+
+
+def say(constraint: Constraint, tokens: Sequence[int], size: int = ByteVocabulary.size) -> int:
     """Commit tokens as long as they are allowed, and return how many were."""
     for count, token in enumerate(tokens):
-        allowed = constraint.allowed()
-        if constraint.is_complete or constraint.forbids(token) or (allowed is not None and not allowed[token]):
+        if constraint.is_complete or not may_come(constraint, token, size):
             return count
         constraint.commit(token)
     return len(tokens)
@@ -155,17 +158,17 @@ def test_a_token_over_the_edge_of_the_trigger_counts_as_the_beginning_of_the_cal
     constraint = GrammarCompiler(vocabulary).start(grammar(window=100))
     rest = call("outline", path="src").removeprefix('\n{"na')
     tokens = [*b"<tool_", ByteVocabulary.size, *vocabulary.tokenize(rest)]
-    assert say(constraint, tokens) == len(tokens)
+    assert say(constraint, tokens, vocabulary.size) == len(tokens)
     assert constraint.is_complete
 
 
 def test_a_token_over_the_edge_that_begins_no_call_leaves_the_text_free_and_the_constraint_whole() -> None:
     vocabulary = _Joined()
     constraint = GrammarCompiler(vocabulary).start(grammar(window=100))
-    assert say(constraint, [*b"<tool_", ByteVocabulary.size + 1]) == 7
+    assert say(constraint, [*b"<tool_", ByteVocabulary.size + 1], vocabulary.size) == 7
     assert not constraint.is_active
     tokens = [TOOL_CALL, *vocabulary.tokenize(call("outline", path="src"))]
-    assert say(constraint, tokens) == len(tokens)
+    assert say(constraint, tokens, vocabulary.size) == len(tokens)
     assert constraint.is_complete
 
 
@@ -173,7 +176,7 @@ def test_a_token_over_the_edge_that_begins_no_call_leaves_the_text_free_and_the_
 def test_after_the_window_no_call_can_start(byte_compiler: GrammarCompiler, window: int) -> None:
     constraint = byte_compiler.start(grammar(window=window))
     assert say(constraint, [ord("x")] * window) == window
-    assert constraint.forbids(TOOL_CALL)
+    assert not may_come(constraint, TOOL_CALL)
     assert say(constraint, list(TRIGGER.encode())) == len(TRIGGER) - 1
     assert not constraint.is_active
     assert say(constraint, [*b" > and on"]) == 9
@@ -273,3 +276,55 @@ def test_a_repository_with_strange_names_has_a_grammar_all_the_same(byte_compile
     tokens = BYTES.tokenize(call("read", path="src/app.py"))
     assert say(constraint, tokens) == len(tokens)
     assert constraint.is_complete
+
+
+def test_a_token_that_would_complete_the_trigger_after_the_window_is_no_choice_however_it_is_cut() -> None:
+    vocabulary = _Joined()
+    for said in range(len(TRIGGER)):
+        constraint = GrammarCompiler(vocabulary).start(grammar(window=0))
+        beginning = TRIGGER.encode()[:said]
+        assert say(constraint, list(beginning), vocabulary.size) == said
+        row = constraint.restrict(np.zeros(vocabulary.size, dtype=np.float32))
+        for token in range(vocabulary.size):
+            completes = TRIGGER.encode() in beginning + vocabulary.piece(token)
+            assert np.isfinite(row[token]) != completes
+
+
+def test_a_row_that_may_go_on_in_any_way_is_handed_back_and_others_are_left_as_they_are(
+    byte_compiler: GrammarCompiler,
+) -> None:
+    row = np.zeros(BYTES.size, dtype=np.float32)
+    assert byte_compiler.start(grammar(window=3)).restrict(row) is row
+    assert byte_compiler.start(grammar(window=0)).restrict(row) is not row
+    assert byte_compiler.start(grammar(forced=True)).restrict(row) is not row
+    assert not row.any()
+
+
+def test_forced_tokens_are_the_canonical_ones_and_the_only_ones_allowed(
+    compiler: tuple[GrammarCompiler, Vocabulary],
+) -> None:
+    constraint = compiler[0].start(grammar(forced=True))
+    tokens = compiler[1].tokenize(call("read", path="src/app.py", symbol="App.run"))
+    forced_tokens, place = 0, 0
+    while not constraint.is_complete:
+        forced = constraint.forced()
+        assert list(forced) == tokens[place : place + len(forced)]
+        for token in forced or tokens[place : place + 1]:
+            allowed = constraint.allowed()
+            assert allowed is not None
+            assert allowed[token]
+            assert not forced or allowed.sum() == 1
+            constraint.commit(token)
+            place += 1
+        forced_tokens += len(forced)
+    assert place == len(tokens)
+    assert forced_tokens > len(tokens) / 3
+
+
+def test_nothing_is_forced_in_free_text_and_after_the_end(byte_compiler: GrammarCompiler) -> None:
+    constraint = byte_compiler.start(grammar(window=3))
+    assert constraint.forced() == ()
+    text = [TOOL_CALL, *BYTES.tokenize(call("outline", path="src"))]
+    assert say(constraint, text) == len(text)
+    assert constraint.is_complete
+    assert constraint.forced() == ()

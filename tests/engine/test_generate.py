@@ -1,74 +1,22 @@
-import itertools
 import json
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from khepri.agent.protocol import CALL_END, TRIGGER, tool_grammar
-from khepri.engine.buffer import JobState, Snapshot, TokenBuffer
+from khepri.engine.buffer import JobState
 from khepri.engine.constrain import Constraint, GrammarCompiler
-from khepri.engine.generate import generate
-from khepri.engine.naive_prefix import NaivePrefixCache
-from khepri.engine.request import Generation, Request, SamplingParams, StopReason, ToolCallGrammar
+from khepri.engine.request import Request, SamplingParams, StopReason, ToolCallGrammar
 from khepri.errors import ContextFullError, DecodeError, KhepriError
 from khepri.tools.registry import Registry
-from tests.support.scripted_backend import END, TOOL_CALL, ByteVocabulary, ScriptedBackend, reply_script
+from tests.support.decoding import BYTES, PROMPT
+from tests.support.decoding import ScriptedEngine as Engine
+from tests.support.scripted_backend import END, TOOL_CALL, ScriptedBackend
 
-PROMPT = tuple(b"a prompt of some tokens")
 CALL = '\n{"name": "outline", "arguments": {"path": "src/app.py"}}\n' + CALL_END
-BYTES = ByteVocabulary()
-
-
-class Recorder(TokenBuffer):
-    """A buffer that remembers every snapshot, and the text that came with it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.snapshots: list[Snapshot] = []
-        self.shown: list[str] = []
-        self._cursor = 0
-
-    def publish(self, **changes: object) -> None:
-        super().publish(**changes)
-        self.snapshots.append(self.snapshot)
-        text, self._cursor = self.read(self._cursor)
-        self.shown.append(text)
-
-
-@dataclass
-class Engine:
-    """A backend with its cache, and the buffer of the last run."""
-
-    backend: ScriptedBackend = field(default_factory=ScriptedBackend)
-    batch_tokens: int = 8
-    buffer: Recorder = field(default_factory=Recorder)
-
-    def __post_init__(self) -> None:
-        self.cache = NaivePrefixCache(self.backend)
-
-    def run(self, request: Request, make_constraint: Callable[[], Constraint | None] = lambda: None) -> Generation:
-        self.buffer = Recorder()
-        ticks = itertools.count()
-        try:
-            return generate(
-                self.backend,
-                self.cache,
-                request,
-                make_constraint,
-                self.buffer,
-                self.batch_tokens,
-                lambda: next(ticks) / 1000,
-            )
-        finally:
-            self.cache.check_integrity()
-
-    def says(self, reply: str | Sequence[int], prompt: Sequence[int] = PROMPT) -> None:
-        tokens = BYTES.tokenize(reply, special=True) if isinstance(reply, str) else reply
-        self.backend.script = reply_script(len(prompt), tokens)
 
 
 @pytest.fixture

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from khepri.engine.draft.drafter import Draft, DrafterName
+from khepri.engine.draft.drafter import Draft
 from khepri.engine.horizon import Horizon
 from khepri.engine.pass_cost import PassCosts
+from khepri.engine.request import DrafterName
 
 # What the default model's passes cost on two cores, relative to one row.
 RATIOS = {1: 1.0, 2: 1.5, 4: 1.9, 5: 2.4, 8: 3.4, 16: 4.8, 32: 7.6, 33: 7.8}

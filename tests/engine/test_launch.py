@@ -7,22 +7,20 @@ import pytest
 
 from khepri.engine.backend import LoadOptions
 from khepri.engine.hardware import describe_cpu, total_memory_bytes
-from khepri.engine.launch import launch, load_options
+from khepri.engine.launch import EngineFiles, EngineSettings, launch, load_options
 from khepri.engine.probe import Verdict
-from khepri.engine.request import Request, StopReason
+from khepri.engine.request import DrafterName, DraftMode, Request, StopReason
 from khepri.engine.worker import EngineWorker
 from khepri.errors import CancelledError, KhepriError, ModelError, ModelLoadError, OutOfMemoryError
+from tests.support.tiny_model import write_tiny_sentencepiece_model
+
+
+def files_in(folder: Path) -> EngineFiles:
+    return EngineFiles(folder / "probe.json", folder / "pass-costs.json", folder / "exact.txt")
 
 
 def start(model: Path, tmp_path: Path, extra_buffers: str = "auto", threads: int = 1) -> EngineWorker:
-    return launch(
-        model,
-        context_tokens=512,
-        threads=threads,
-        batch_tokens=64,
-        extra_buffers=extra_buffers,
-        probe_cache=tmp_path / "probe.json",
-    )
+    return launch(model, EngineSettings(512, threads, 64, extra_buffers), files_in(tmp_path))
 
 
 def test_a_model_is_probed_loaded_and_answers(tiny_model: Path, tmp_path: Path) -> None:
@@ -58,14 +56,7 @@ def options(extra_buffers: str, verdict: bool | None = None, threads: int = 1) -
         assert verdict is not None, "it was not to be asked"
         return Verdict(verdict, "")
 
-    return load_options(
-        Path("m.gguf"),
-        context_tokens=512,
-        threads=threads,
-        batch_tokens=64,
-        extra_buffers=extra_buffers,
-        ask_probe=ask_probe,
-    )
+    return load_options(Path("m.gguf"), EngineSettings(512, threads, 64, extra_buffers), ask_probe)
 
 
 @pytest.mark.parametrize("extra_buffers", ["auto", "off"])
@@ -113,3 +104,46 @@ def test_every_waiting_request_gets_the_error_of_the_load(tmp_path: Path) -> Non
         for _ in range(3):
             with pytest.raises(ModelError, match=r"gone\.gguf"):
                 engine.submit(Request((1,), 1)).result()
+
+
+def test_what_passes_cost_is_measured_once_and_kept(tiny_model: Path, tmp_path: Path) -> None:
+    with start(tiny_model, tmp_path) as engine:
+        prompt = tuple(engine.vocabulary.tokenize("def name(a): return a\n" * 4))
+        engine.submit(Request(prompt, 40)).result()
+    costs = json.loads((tmp_path / "pass-costs.json").read_text())
+    assert len(costs) == 1
+    (identity,) = costs
+    assert "threads 1" in identity
+    assert tiny_model.name in identity
+
+
+def test_a_draft_model_of_the_same_vocabulary_drafts_and_changes_nothing(tiny_model: Path, tmp_path: Path) -> None:
+    settings = EngineSettings(512, 1, 64, "off", draft_model=tiny_model)
+    with launch(tiny_model, settings, files_in(tmp_path)) as engine:
+        prompt = tuple(engine.vocabulary.tokenize("def name(a): return a"))
+        plain = engine.submit(Request(prompt, 30, draft=DraftMode.OFF)).result()
+        drafted = engine.submit(Request(prompt, 30, draft=DraftMode.MODEL, gamma=3)).result()
+        statistics = engine.draft_statistics[DrafterName.MODEL]
+    assert drafted.tokens == plain.tokens
+    assert drafted.accepted_tokens > 0.9 * drafted.drafted_tokens > 0
+    assert (statistics.drafted, statistics.accepted) == (drafted.drafted_tokens, drafted.accepted_tokens)
+
+
+def test_a_draft_model_of_another_vocabulary_is_refused_with_the_reason(tiny_model: Path, tmp_path: Path) -> None:
+    other = write_tiny_sentencepiece_model(tmp_path / "other.gguf")
+    settings = EngineSettings(512, 1, 64, "off", draft_model=other)
+    with (
+        launch(tiny_model, settings, files_in(tmp_path)) as engine,
+        pytest.raises(ModelLoadError, match="does not share the vocabulary"),
+    ):
+        engine.wait_loaded()
+
+
+def test_exact_decoding_is_refused_where_the_library_has_no_settings_for_it(tiny_model: Path, tmp_path: Path) -> None:
+    # The tiny model's heads are too small for quantized keys, without which passes of different widths differ.
+    with (
+        launch(tiny_model, EngineSettings(512, 1, 64, exact=True), files_in(tmp_path)) as engine,
+        pytest.raises(ModelLoadError, match="exact decoding cannot be promised here"),
+    ):
+        engine.wait_loaded()
+    assert not (tmp_path / "exact.txt").exists()

@@ -16,7 +16,7 @@ from typing import Any
 import llama_cpp as native
 import numpy as np
 
-from khepri.engine.backend import Batch, Capabilities, LoadOptions, Logits
+from khepri.engine.backend import Batch, Capabilities, KvType, LoadOptions, Logits
 from khepri.errors import (
     CancelledError,
     ContextFullError,
@@ -30,6 +30,7 @@ _NO_KV_SLOT = 1
 _ABORTED = 2
 _MARK = "\x02"  # In no word of any vocabulary, so that it stays a token of its own.
 _ERROR_LEVEL = 4  # As ggml numbers its levels now; the comment in llama_cpp/_logger.py shows older numbers.
+_KV_TYPES = {KvType.F16: native.GGML_TYPE_F16, KvType.Q8_0: native.GGML_TYPE_Q8_0}
 _MEMORY_WORDS = ("allocate", "bad_alloc", "insufficient memory", "out of memory")
 
 
@@ -168,6 +169,8 @@ class LlamaCppBackend:
         self._is_open = True
         self._sequences = options.sequences
         self._abort = _AbortFlag()
+        if options.exact:
+            os.environ["GGML_CPU_TILED_MM"] = "0"  # The library reads it once, at its first multiplication.
         _LOG.clear()
         native.llama_backend_init()
         try:
@@ -214,6 +217,9 @@ class LlamaCppBackend:
         parameters.kv_unified = True
         parameters.swa_full = True  # A cache that keeps only the sliding window cannot take back a removed tail.
         parameters.no_perf = True
+        parameters.type_k = parameters.type_v = _KV_TYPES[options.kv_type]
+        if options.exact or options.kv_type is not KvType.F16:  # the library cannot quantize values without it
+            parameters.flash_attn_type = native.LLAMA_FLASH_ATTN_TYPE_ENABLED
         parameters.abort_callback = self._abort.callback
         parameters.abort_callback_data = self._abort.data
         self._context = native.llama_init_from_model(self._model, parameters)

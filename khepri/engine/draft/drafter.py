@@ -1,26 +1,15 @@
 """What a drafter is and what it proposes.
 
-A drafter sees committed tokens only. Whether its tokens hold is decided by the target (``engine/speculate.py``), and how
-many are worth checking by the horizon (``engine/horizon.py``); neither is known here.
+A drafter sees committed tokens only. Whether its tokens hold is decided by the target (``engine/speculate.py``), and
+how many are worth checking by the horizon (``engine/horizon.py``); neither is known here.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
+from khepri.engine.request import DrafterName, Request
 from khepri.engine.sampling import Distribution
-
-
-class DrafterName(StrEnum):
-    """Who proposed a token."""
-
-    FORCED = "forced"
-    """The constraint, which allows it only one way; committed without a question to the target."""
-    SUFFIX = "suffix"
-    """A match of the end of the text with something that was seen before."""
-    MODEL = "model"
-    """A smaller model of the same vocabulary."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +42,18 @@ class Drafter(Protocol):
     def name(self) -> DrafterName:
         """Who this is."""
 
-    def start(self, prompt: Sequence[int]) -> None:
-        """Begin a generation after ``prompt``, the token ids of the whole prompt.
+    @property
+    def is_costly(self) -> bool:
+        """True if proposing takes passes of the drafter's own, so that the number of tokens is chosen before."""
+        return False
+
+    @property
+    def setup_ms(self) -> float:
+        """What the next draft would take once, before its first token, such as reading a long prompt."""
+        return 0.0
+
+    def start(self, request: Request) -> None:
+        """Begin the generation that ``request`` asks for.
 
         Prompts mostly extend the one before; a drafter that keeps its state pays for what is new only.
         """
@@ -67,6 +66,14 @@ class Drafter(Protocol):
 
         Nothing is committed by it: the next call of ``commit`` says what really came.
         """
+
+    def interrupt(self) -> None:
+        """Make the running and every later costly draft raise ``CancelledError`` until ``resume``. Any thread."""
+        return
+
+    def resume(self) -> None:
+        """Allow drafts again after ``interrupt``. Any thread."""
+        return
 
     def close(self) -> None:
         """Free what the drafter holds. Calling it twice is harmless."""

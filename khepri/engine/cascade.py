@@ -1,0 +1,109 @@
+"""Asks the drafters one after another for tokens that are worth a check.
+
+The first drafter of whose draft the horizon finds a token worth it is the one that is checked. What a draft is made of
+belongs to the drafters, how much of it pays to the horizon, whether it holds to the target.
+"""
+
+from collections.abc import Callable, Sequence
+
+from khepri.engine.draft.drafter import Draft, Drafter
+from khepri.engine.horizon import Horizon
+from khepri.engine.request import DrafterName, DraftMode, Request
+
+_DRAFTERS = {
+    DraftMode.OFF: frozenset[DrafterName](),
+    DraftMode.SUFFIX: frozenset({DrafterName.SUFFIX}),
+    DraftMode.MODEL: frozenset({DrafterName.MODEL}),
+    DraftMode.ALL: frozenset({DrafterName.SUFFIX, DrafterName.MODEL}),
+}
+
+
+class Cascade:
+    """The drafters of one engine, in the order in which they are asked. The engine's thread only."""
+
+    def __init__(self, drafters: Sequence[Drafter], horizon: Horizon, clock: Callable[[], float]) -> None:
+        """Ask ``drafters`` in order; ``clock`` returns seconds and only goes forward."""
+        self._drafters = drafters
+        self._horizon = horizon
+        self._clock = clock
+        self._active: list[Drafter] = []
+
+    @property
+    def horizon(self) -> Horizon:
+        """What chooses gamma."""
+        return self._horizon
+
+    @property
+    def is_active(self) -> bool:
+        """True if there is a drafter that the running generation admits."""
+        return bool(self._active)
+
+    def start(self, request: Request) -> None:
+        """Begin a generation with the drafters that the request admits."""
+        self._active = [drafter for drafter in self._drafters if drafter.name in _DRAFTERS[request.draft]]
+        self._horizon.start(request.gamma)
+        for drafter in self._active:
+            drafter.start(request)
+
+    def commit(self, tokens: Sequence[int]) -> None:
+        """Note tokens that the generation has really produced, in order."""
+        if self._active:
+            self._horizon.commit(tokens)
+        for drafter in self._active:
+            drafter.commit(tokens)
+
+    def propose(self, pending_rows: int, depth: int, room: int) -> Draft | None:
+        """Return the tokens to check in the next pass, or None if plain decoding is the better bet.
+
+        Args:
+            pending_rows: Tokens that the next pass evaluates anyway, at least 1.
+            depth: Tokens in the cache.
+            room: Most drafted tokens that there is room for.
+        """
+        if room < 1:
+            return None
+        for drafter in self._active:
+            propose = self._bought if drafter.is_costly else self._offered
+            draft = propose(drafter, pending_rows, depth, room)
+            if draft is not None:
+                return draft
+        return None
+
+    def _offered(self, drafter: Drafter, pending_rows: int, depth: int, room: int) -> Draft | None:
+        """Let the drafter propose first, as it costs next to nothing, and then decide how much of it to check."""
+        whole = drafter.propose(min(room, self._horizon.most))
+        if whole is None:
+            return None
+        gamma = self._horizon.choose(drafter.name, whole.evidence, len(whole.tokens), pending_rows, depth, room)
+        self._horizon.follow(whole, gamma)
+        return whole.shortened(gamma) if gamma else None
+
+    def _bought(self, drafter: Drafter, pending_rows: int, depth: int, room: int) -> Draft | None:
+        """Decide first how many tokens to check, as proposing them takes passes of the drafter's own."""
+        available, setup_ms = self._horizon.most, drafter.setup_ms
+        gamma = self._horizon.choose(drafter.name, 0, available, pending_rows, depth, room, setup_ms)
+        if not gamma:
+            return None
+        started_s = self._clock()
+        draft = drafter.propose(gamma)
+        if draft is None:
+            return None
+        draft_ms = (self._clock() - started_s) * 1000
+        self._horizon.observe_draft(drafter.name, len(draft.tokens), max(0.0, draft_ms - setup_ms), setup_ms)
+        self._horizon.follow(draft, len(draft.tokens))
+        return draft
+
+    def interrupt(self) -> None:
+        """Make the running and every later draft raise ``CancelledError`` until ``resume``. Any thread."""
+        for drafter in self._drafters:
+            drafter.interrupt()
+
+    def resume(self) -> None:
+        """Allow drafts again after ``interrupt``. Any thread."""
+        for drafter in self._drafters:
+            drafter.resume()
+
+    def close(self) -> None:
+        """Free what the drafters hold. Calling it twice is harmless."""
+        for drafter in self._drafters:
+            drafter.close()
