@@ -1,0 +1,180 @@
+"""``khepri bench``: sets the arms up, runs the corpus and shows what was found."""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from khepri import config, egress, paths
+from khepri.agent.session import engine_settings
+from khepri.cli.ask import draft_model_of
+from khepri.cli.bench.corpus import Item, load_corpus
+from khepri.cli.bench.figures import class_figures
+from khepri.cli.bench.report import Findings, Setting, print_findings, print_json
+from khepri.cli.bench.runs import Arm, ArmName, BaselineArm, EngineArm, Progress, run_all, warm_up
+from khepri.config import Config, Value
+from khepri.engine.backend import LoadOptions
+from khepri.engine.backends.llama_cpp_plain import LlamaCppPlain
+from khepri.engine.hardware import describe_cpu
+from khepri.engine.launch import EngineFiles, EngineSettings, launch, load_options
+from khepri.engine.probe import probe
+from khepri.engine.request import DraftMode
+from khepri.engine.worker import EngineWorker
+from khepri.errors import NoModelError, UsageError
+from khepri.models.catalogue import DEFAULT_DRAFT
+from khepri.models.stores import Model, default_model, find
+from khepri.repo.root import Repository
+
+QUICK_REPEATS = 1
+"""Repeats of ``--quick``, which also takes one item of each class and half of its tokens."""
+REPEATS = 3
+"""Repeats otherwise."""
+_MOST_REPEATS = 100
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is measured, and how it is loaded."""
+
+    settings: Config
+    """The configuration in force."""
+    model: Model
+    """The target."""
+    draft_model: Model | None
+    """The smaller model that drafts."""
+    engine: EngineSettings
+    """How Khepri's engine is set up."""
+    options: LoadOptions
+    """How a backend is loaded by hand: the baseline, and what times single passes."""
+
+
+def run(cwd: Path, flags: Mapping[str, Value], *, quick: bool, as_json: bool, repeats: int | None) -> None:
+    """Run the corpus and print what was found on standard output; progress goes to standard error. Takes minutes.
+
+    Args:
+        cwd: Folder whose configuration counts; the corpus is the same everywhere.
+        flags: What the command line says of the configuration.
+        quick: Run a part once.
+        as_json: Print one JSON object.
+        repeats: How often each item runs; None takes the usual number.
+
+    Raises:
+        UsageError: ``repeats`` or a flag cannot be used.
+        NoModelError: A model is not on this machine.
+        ModelError: A model cannot be loaded, or a pass failed.
+    """
+    times = repeats if repeats is not None else QUICK_REPEATS if quick else REPEATS
+    if not 1 <= times <= _MOST_REPEATS:
+        raise UsageError(f"--repeats {times} is not from 1 to {_MOST_REPEATS}")
+    target = resolve(cwd, flags)
+    with shown_progress() as progress, ExitStack() as stack:
+        progress("loading the model", 0, 1)
+        engine = stack.enter_context(start_engine(target.model, target.engine))
+        plain = stack.enter_context(closing(LlamaCppPlain(target.options)))
+        vocabulary, library = engine.vocabulary, engine.backend.capabilities
+        items = choose(load_corpus(vocabulary), quick=quick)
+        arms = _arms(target.settings, engine, BaselineArm(plain, vocabulary.end_ids))
+        progress("warming up", 0, 1)
+        warm_up(arms, items[-1])
+        runs = run_all(arms, items, times, progress)
+        drafters = engine.draft_statistics
+    setting = _setting(target, f"{library.library} ({', '.join(library.features)})", times)
+    findings = Findings(setting, class_figures(runs), drafters, runs)
+    show = print_json if as_json else print_findings
+    show(findings)
+
+
+def resolve(cwd: Path, flags: Mapping[str, Value]) -> Target:
+    """Return what is to be measured under the configuration in force; asks the probe.
+
+    Raises:
+        UsageError: The folder or a setting cannot be used.
+        NoModelError: A model is not on this machine.
+        ModelError: A model is damaged, or the library cannot be used.
+    """
+    settings = config.load(Repository.open(cwd).root, flags, os.environ).config
+    if settings.network_lock is config.NetworkLock.REQUIRED:
+        egress.require_strong(egress.lock())
+    model = find(settings.model) if settings.model else default_model()
+    draft_model = draft_model_of(settings)
+    engine = engine_settings(settings, draft_model)
+    options = load_options(
+        model.path, replace(engine, exact=False), lambda: probe(model.path, paths.probe_cache_file())
+    )
+    return Target(settings, model, draft_model, engine, options)
+
+
+def start_engine(model: Model, settings: EngineSettings) -> EngineWorker:
+    """Return an engine that has its files where ``khepri ask`` has them; no repository's tokens are drafted from."""
+    files = EngineFiles(paths.probe_cache_file(), paths.pass_costs_file(), paths.exactness_file())
+    return launch(model.path, settings, files)
+
+
+def choose(items: Sequence[Item], *, quick: bool) -> Sequence[Item]:
+    """Return what is run: everything, or the first item of each class with half of its tokens."""
+    if not quick:
+        return items
+    first = {item.class_: item for item in reversed(items)}
+    return [replace(item, max_tokens=item.max_tokens // 2) for item in items if first[item.class_] is item]
+
+
+def _arms(settings: Config, engine: EngineWorker, baseline: BaselineArm) -> list[Arm]:
+    arms: list[Arm] = [baseline, EngineArm(engine, ArmName.PLAIN, DraftMode.OFF)]
+    if settings.draft is not config.Draft.OFF:
+        arms.append(EngineArm(engine, ArmName.ACCELERATED, DraftMode(settings.draft), settings.gamma))
+    return arms
+
+
+def _setting(target: Target, library: str, repeats: int) -> Setting:
+    settings, cpu = target.settings, describe_cpu()
+    return Setting(
+        machine=f"{cpu.name}, {cpu.physical_cores} cores",
+        library=library,
+        model=target.model.name,
+        draft_model=target.draft_model.name if target.draft_model else None,
+        untried_draft_model=_untried(target),
+        threads=target.options.threads,
+        context_tokens=settings.context_tokens,
+        batch_tokens=settings.batch_tokens,
+        extra_buffers=target.options.extra_buffers,
+        draft=settings.draft,
+        gamma=settings.gamma,
+        decoding=settings.decoding,
+        repeats=repeats,
+    )
+
+
+def _untried(target: Target) -> str | None:
+    if target.draft_model is not None or target.settings.draft is config.Draft.OFF or not target.model.is_default:
+        return None
+    try:
+        return find(DEFAULT_DRAFT.name).name
+    except NoModelError:
+        return None
+
+
+@contextmanager
+def shown_progress() -> Iterator[Progress]:
+    """Yield a function that shows what runs where that can vanish; elsewhere say once that it takes a while.
+
+    The bar is drawn between runs only: a thread that draws would take time from what is measured.
+    """
+    if not sys.stderr.isatty():
+        print("khepri: benchmarking; this takes some minutes", file=sys.stderr)
+        yield lambda what, done, total: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=Console(stderr=True), auto_refresh=False, transient=True) as bar:
+        task = bar.add_task("")
+
+        def show(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total)
+            bar.refresh()
+
+        yield show

@@ -1,0 +1,109 @@
+"""A sweep holds what was measured against the arithmetic, and its picture keeps to itself."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+from rich.text import Text
+
+from khepri.cli.bench.arithmetic import expected_tokens, predicted_speedup
+from khepri.cli.bench.corpus import TaskClass
+from khepri.cli.bench.runs import ArmName
+from khepri.cli.bench.sweep import held_against_arithmetic, pass_times
+from khepri.cli.bench.sweep_report import Point, Series, Sweep, as_svg, plots, show
+from khepri.engine.request import DraftCount, DrafterName
+from khepri.errors import UsageError
+from tests.cli.bench.support import run_of
+from tests.support.scripted_backend import ScriptedBackend
+
+PASS_MS = tuple(60.0 * (1 + 0.3 * rows) for rows in range(17))
+
+
+def series(drafter: str = "suffix", alpha: float = 0.9) -> Series:
+    points = [
+        Point(
+            gamma=gamma,
+            tokens_per_s=16 * (speedup := predicted_speedup(alpha, gamma, PASS_MS, 0.0)),
+            speedup=speedup,
+            predicted_speedup=speedup,
+            tokens_per_pass=expected_tokens(alpha, gamma),
+            drafted=100 * gamma,
+            accepted=80 * gamma,
+            break_even_alpha=0.3 if gamma else None,
+        )
+        for gamma in (0, 1, 4, 16)
+    ]
+    return Series(drafter, TaskClass.EDIT, alpha, 0.0, tuple(points))
+
+
+def test_passes_are_timed_behind_the_prompt_and_leave_nothing_there() -> None:
+    backend = ScriptedBackend()
+    ticks = itertools.count()
+    times_ms = pass_times(backend, tuple(range(40)), 5, lambda: float(next(ticks)))
+    assert times_ms == [1000.0] * 5
+    assert backend.sequence_length(0) == 35
+    assert len(backend.evaluated) == 35 + 3 * (1 + 2 + 3 + 4 + 5)
+
+
+def test_what_was_measured_stands_beside_what_the_arithmetic_says() -> None:
+    runs = {
+        0: [run_of(ArmName.ACCELERATED, tokens=range(21), passes=20, decode_ms=2000.0)],
+        1: [
+            run_of(
+                ArmName.ACCELERATED,
+                tokens=range(19),
+                passes=10,
+                decode_ms=1000.0,
+                drafts={DrafterName.SUFFIX: DraftCount(10, 8)},
+            )
+        ],
+    }
+    found = held_against_arithmetic("suffix", DrafterName.SUFFIX, TaskClass.EDIT, runs, PASS_MS, 0.0)
+    plain, one = found.points
+    assert found.alpha == pytest.approx(0.8, abs=1e-3)
+    assert (plain.speedup, plain.acceptance, plain.break_even_alpha) == (1.0, None, None)
+    assert one.speedup == pytest.approx(19 / 10.5)
+    assert one.acceptance == 0.8
+    assert one.tokens_per_pass == 1.8
+    assert one.predicted_speedup == pytest.approx(1.8 / 1.3, abs=1e-3)
+    assert one.break_even_alpha == pytest.approx(0.3)
+
+
+def test_a_series_says_how_far_it_pays_and_from_which_acceptance_on() -> None:
+    said = series().sentence()
+    assert said.startswith("suffix, edit: alpha 0.90; pays up to gamma 16, best ")
+    assert said.endswith("gamma 1 pays from alpha 0.30 on.")
+    assert "pays at no gamma" in series(alpha=0.01).sentence()
+
+
+def test_a_single_draft_model_is_said_to_be_the_only_one() -> None:
+    said = Sweep("target", PASS_MS, (series(), series("small")), ("other: no shared vocabulary",)).sentences()
+    assert "small is the only draft model here, so that no precisions could be compared." in said
+    assert said[-1] == "Left out: other: no shared vocabulary."
+
+
+def test_the_plots_name_every_series_and_the_picture_fetches_nothing() -> None:
+    speed, accepted = plots(Sweep("target", PASS_MS, (series(), series("small")), ()))
+    for plot in (speed, accepted):
+        assert "suffix, edit" in plot.plain
+        assert "small, edit" in plot.plain
+    picture = as_svg([speed, accepted], "a <title>")
+    assert picture.startswith("<svg")
+    assert "url(http" not in picture
+    assert "small, edit" in picture.replace("&#160;", " ")
+
+
+def test_a_picture_is_replaced_only_aloud(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sweep, picture = Sweep("target", PASS_MS, (series(),), ()), tmp_path / "sweep.svg"
+    show(sweep, picture, as_json=False)
+    assert f"wrote {picture}" in capsys.readouterr().err
+    show(sweep, picture, as_json=True)
+    assert f"replaced {picture}" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="--output"):
+        show(sweep, tmp_path, as_json=True)
+
+
+def test_a_plot_is_text_of_one_width() -> None:
+    speed, _ = plots(Sweep("target", PASS_MS, (series(),), ()))
+    assert isinstance(speed, Text)
+    assert max(len(line) for line in speed.plain.splitlines()) <= 96
