@@ -14,6 +14,7 @@ The tree, with the exit code that ``khepri.cli.exits`` gives to each branch::
     │   └── PullError                4  a model could not be fetched
     ├── ContextFullError             5  the prompt does not fit into the context
     ├── StepLimitError               6  the agent used its steps without an answer
+    ├── BrokenPromiseError           7  a check found that something does not hold which was promised
     ├── CancelledError             130  the user interrupted
     └── ToolError                    -  a tool refused; the model reads it as an observation
 
@@ -82,6 +83,10 @@ class ContextFullError(KhepriError):
 
 class StepLimitError(KhepriError):
     """The agent used all its steps and has no answer."""
+
+
+class BrokenPromiseError(KhepriError):
+    """A check found that something does not hold which was promised."""
 
 
 class CancelledError(KhepriError):

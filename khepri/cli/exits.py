@@ -4,6 +4,7 @@ import sys
 from typing import Final
 
 from khepri.errors import (
+    BrokenPromiseError,
     CancelledError,
     ContextFullError,
     KhepriError,
@@ -21,6 +22,7 @@ NO_MODEL: Final = 3
 MODEL_FAILED: Final = 4
 CONTEXT_FULL: Final = 5
 STEP_LIMIT: Final = 6
+PROMISE_BROKEN: Final = 7
 INTERRUPTED: Final = 130
 OUTPUT_CLOSED: Final = 141
 TERMINATED: Final = 143
@@ -32,6 +34,7 @@ _CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (ModelError, MODEL_FAILED),
     (ContextFullError, CONTEXT_FULL),
     (StepLimitError, STEP_LIMIT),
+    (BrokenPromiseError, PROMISE_BROKEN),
     (CancelledError, INTERRUPTED),
     (KeyboardInterrupt, INTERRUPTED),
     (BrokenPipeError, OUTPUT_CLOSED),
@@ -39,8 +42,8 @@ _CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
 
 HELP: Final = (
     "Exit codes: 0 answered · 1 internal error · 2 wrong usage or configuration · 3 no model · 4 model or backend "
-    "failed · 5 context full · 6 step limit reached without an answer · 130 interrupted · 141 output closed early · "
-    "143 ended by SIGTERM"
+    "failed · 5 context full · 6 step limit reached without an answer · 7 a promise did not hold (khepri prove) · "
+    "130 interrupted · 141 output closed early · 143 ended by SIGTERM"
 )
 
 

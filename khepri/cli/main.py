@@ -144,6 +144,50 @@ def doctor(
     raise typer.Exit(command.run(cwd, as_json, model))
 
 
+@app.command(epilog=exits.HELP)
+def prove(
+    model: Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="Prove it for this model.")] = None,
+    draft: Annotated[
+        str | None, typer.Option(metavar="suffix|model|all", help="Who proposes tokens ahead. [default: suffix]")
+    ] = None,
+    draft_model: Annotated[str | None, typer.Option(metavar="NAME", help="The smaller model that drafts.")] = None,
+    gamma: Annotated[
+        str | None, typer.Option(metavar="N|auto", help="Proposed tokens verified in one pass. [default: auto]")
+    ] = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Under settings that promise the same tokens: one difference is a failure.")
+    ] = False,
+    tokens: Annotated[
+        int | None, typer.Option(metavar="N", help="Compare at least N tokens. [default: 1500, with --exact 5000]")
+    ] = None,
+    cwd: Cwd = Path("."),
+    as_json: AsJson = False,
+) -> None:
+    """Compare accelerated with plain decoding, token by token.
+
+    Drafts never change the distribution of what is said. Batched passes round differently from single ones, so that a
+    near-tie between two tokens can fall the other way; each one is shown with its margin, and what is no near-tie is a
+    failure (exit code 7).
+
+    For example:
+
+      khepri prove
+
+      khepri prove --exact
+    """
+    from khepri.cli.prove import command
+
+    interrupts.admit()
+    flags = {
+        "model": model,
+        "draft": draft,
+        "draft_model": draft_model,
+        "gamma": gamma,
+        "decoding": "exact" if exact else None,
+    }
+    command.run(cwd, flags, as_json=as_json, tokens=tokens)
+
+
 @app.command()
 def config(cwd: Cwd = Path("."), as_json: AsJson = False) -> None:
     """Show every setting and where it came from."""
@@ -205,7 +249,7 @@ def remove(
 
 @app.command(epilog=exits.HELP)
 def bench(
-    quick: Annotated[bool, typer.Option("--quick", help="One item of each class, half as long, once.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Four kinds of work with shorter answers, once.")] = False,
     sweep: Annotated[
         bool, typer.Option("--sweep", help="Try each gamma instead, and draw speed-up and acceptance against it.")
     ] = False,

@@ -3,7 +3,8 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,10 +14,11 @@ from khepri.engine.draft.model import ModelDrafter
 from khepri.engine.draft.repository_index import RepositoryIndex
 from khepri.engine.draft.suffix import SuffixDrafter
 from khepri.engine.exactness import compare_widths
+from khepri.engine.generate import Engine
 from khepri.engine.hardware import describe_cpu, total_memory_bytes
 from khepri.engine.pass_cost import PassCosts
 from khepri.engine.probe import Verdict, probe
-from khepri.engine.worker import EngineWorker, Speculation
+from khepri.engine.worker import EngineWorker, Speculation, build_engine
 from khepri.errors import ModelLoadError, OutOfMemoryError
 
 _LEAST_PASS_TOKENS = 64
@@ -73,6 +75,36 @@ def launch(
     What goes wrong with the load (``ModelLoadError``, ``OutOfMemoryError``) reaches everybody who waits for the engine.
     """
     closing = threading.Event()
+    load_target, speculation = _prepare(model, settings, files, repository, closing)
+    return EngineWorker(load_target, settings.batch_tokens, closing=closing, speculation=speculation)
+
+
+@contextmanager
+def open_engine(model: Path, settings: EngineSettings, files: EngineFiles) -> Iterator[Engine]:
+    """Yield an engine that the calling thread owns, for work that no one else waits for.
+
+    Raises:
+        ModelLoadError: The library refuses a model, or exactness was asked for and cannot be promised.
+        OutOfMemoryError: A model does not fit into memory.
+    """
+    load_target, speculation = _prepare(model, settings, files, lambda: None, threading.Event())
+    engine = build_engine(load_target, speculation, settings.batch_tokens, time.perf_counter)
+    try:
+        yield engine
+        speculation.save_costs(engine.backend, engine.costs)
+    finally:
+        engine.cascade.close()
+        engine.backend.close()
+
+
+def _prepare(
+    model: Path,
+    settings: EngineSettings,
+    files: EngineFiles,
+    repository: Callable[[], RepositoryIndex | None],
+    closing: threading.Event,
+) -> tuple[Callable[[], Backend], Speculation]:
+    """Return what loads the target, and what speculation needs besides."""
     draft_context = min(settings.context_tokens, _DRAFT_CONTEXT_TOKENS)
     draft_settings = replace(settings, exact=False, context_tokens=draft_context)
 
@@ -106,7 +138,7 @@ def launch(
         lambda target: PassCosts.load(files.pass_costs, _identity(model, settings, target)),
         lambda target, costs: costs.save(files.pass_costs, _identity(model, settings, target)),
     )
-    return EngineWorker(load_target, settings.batch_tokens, closing=closing, speculation=speculation)
+    return load_target, speculation
 
 
 def load_options(model: Path, settings: EngineSettings, ask_probe: Callable[[], Verdict]) -> LoadOptions:

@@ -87,6 +87,21 @@ class Speculation:
     """Keeps what was learnt of them."""
 
 
+def build_engine(
+    load: Callable[[], Backend], speculation: Speculation, batch_tokens: int, clock: Callable[[], float]
+) -> Engine:
+    """Load the target and set its drafters up; the calling thread owns the engine."""
+    backend = load()
+    try:
+        costs = speculation.load_costs(backend)
+        drafters = speculation.make_drafters(backend)
+    except BaseException:
+        backend.close()
+        raise
+    cascade = Cascade(drafters, Horizon(costs), clock)
+    return Engine(backend, NaivePrefixCache(backend), cascade, costs, batch_tokens, clock)
+
+
 class EngineWorker:
     """Runs jobs one after another on a thread of its own. A context manager; ``close`` frees the model.
 
@@ -231,7 +246,7 @@ class EngineWorker:
 
     def _run(self) -> None:
         try:
-            self._engine = engine = self._make_engine()
+            self._engine = engine = build_engine(self._load, self._speculation, self._batch_tokens, self._clock)
         except BaseException as error:  # the thread must not die silently: every waiter gets the error
             self._load_error = error
             self._ready.set()
@@ -249,17 +264,6 @@ class EngineWorker:
             engine.cascade.close()
             engine.backend.close()
             compiling.join()  # an interpreter that ends under its native code would crash
-
-    def _make_engine(self) -> Engine:
-        backend = self._load()
-        try:
-            costs = self._speculation.load_costs(backend)
-            drafters = self._speculation.make_drafters(backend)
-        except BaseException:
-            backend.close()
-            raise
-        cascade = Cascade(drafters, Horizon(costs), self._clock)
-        return Engine(backend, NaivePrefixCache(backend), cascade, costs, self._batch_tokens, self._clock)
 
     def _fail_until_closed(self, error: BaseException) -> None:
         while (job := self._jobs.get()) is not None:

@@ -1,15 +1,10 @@
 """``khepri bench``: sets the arms up, runs the corpus and shows what was found."""
 
 import os
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
 
 from khepri import config, egress, paths
 from khepri.agent.session import engine_settings
@@ -17,7 +12,8 @@ from khepri.cli.ask import draft_model_of
 from khepri.cli.bench.corpus import Item, load_corpus
 from khepri.cli.bench.figures import class_figures
 from khepri.cli.bench.report import Findings, Setting, print_findings, print_json
-from khepri.cli.bench.runs import Arm, ArmName, BaselineArm, EngineArm, Progress, run_all, warm_up
+from khepri.cli.bench.runs import Arm, ArmName, BaselineArm, EngineArm, run_all, warm_up
+from khepri.cli.progress import shown_progress
 from khepri.config import Config, Value
 from khepri.engine.backend import LoadOptions
 from khepri.engine.backends.llama_cpp_plain import LlamaCppPlain
@@ -32,9 +28,10 @@ from khepri.models.stores import Model, default_model, find
 from khepri.repo.root import Repository
 
 QUICK_REPEATS = 1
-"""Repeats of ``--quick``, which also takes one item of each class and half of its tokens."""
+"""Repeats of ``--quick``, which takes a part of the corpus only."""
 REPEATS = 3
 """Repeats otherwise."""
+_QUICK_TOKENS = 80
 _MOST_REPEATS = 100
 
 
@@ -73,7 +70,7 @@ def run(cwd: Path, flags: Mapping[str, Value], *, quick: bool, as_json: bool, re
     if not 1 <= times <= _MOST_REPEATS:
         raise UsageError(f"--repeats {times} is not from 1 to {_MOST_REPEATS}")
     target = resolve(cwd, flags)
-    with shown_progress() as progress, ExitStack() as stack:
+    with shown_progress("benchmarking") as progress, ExitStack() as stack:
         progress("loading the model", 0, 1)
         engine = stack.enter_context(start_engine(target.model, target.engine))
         plain = stack.enter_context(closing(LlamaCppPlain(target.options)))
@@ -117,11 +114,10 @@ def start_engine(model: Model, settings: EngineSettings) -> EngineWorker:
 
 
 def choose(items: Sequence[Item], *, quick: bool) -> Sequence[Item]:
-    """Return what is run: everything, or the first item of each class with half of its tokens."""
+    """Return what is run: everything, or the brief part of the corpus with shorter answers."""
     if not quick:
         return items
-    first = {item.class_: item for item in reversed(items)}
-    return [replace(item, max_tokens=item.max_tokens // 2) for item in items if first[item.class_] is item]
+    return [replace(item, max_tokens=min(item.max_tokens, _QUICK_TOKENS)) for item in items if item.is_brief]
 
 
 def _arms(settings: Config, engine: EngineWorker, baseline: BaselineArm) -> list[Arm]:
@@ -157,24 +153,3 @@ def _untried(target: Target) -> str | None:
         return find(DEFAULT_DRAFT.name).name
     except NoModelError:
         return None
-
-
-@contextmanager
-def shown_progress() -> Iterator[Progress]:
-    """Yield a function that shows what runs where that can vanish; elsewhere say once that it takes a while.
-
-    The bar is drawn between runs only: a thread that draws would take time from what is measured.
-    """
-    if not sys.stderr.isatty():
-        print("khepri: benchmarking; this takes some minutes", file=sys.stderr)
-        yield lambda what, done, total: None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=Console(stderr=True), auto_refresh=False, transient=True) as bar:
-        task = bar.add_task("")
-
-        def show(what: str, done: int, total: int) -> None:
-            bar.update(task, description=what, completed=done, total=total)
-            bar.refresh()
-
-        yield show

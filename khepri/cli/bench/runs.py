@@ -3,12 +3,13 @@
 What the figures amount to is not known here, and nothing is printed.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
 from khepri.cli.bench.corpus import Item, TaskClass
+from khepri.cli.progress import Progress
 from khepri.engine.backends.llama_cpp_plain import LlamaCppPlain
 from khepri.engine.request import DraftCount, DrafterName, DraftMode, Request, StopReason
 from khepri.engine.worker import EngineWorker
@@ -16,9 +17,6 @@ from khepri.errors import CancelledError
 
 _WARM_UP_PROMPT_TOKENS = 64
 _WARM_UP_TOKENS = 12
-
-Progress = Callable[[str, int, int], None]
-"""Told what runs next, how many runs are done and how many there are."""
 
 
 class ArmName(StrEnum):

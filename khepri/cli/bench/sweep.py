@@ -12,10 +12,11 @@ from statistics import median
 from typing import Final
 
 from khepri.cli.bench.arithmetic import break_even_alpha, fitted_alpha, predicted_speedup
-from khepri.cli.bench.command import Target, resolve, shown_progress, start_engine
+from khepri.cli.bench.command import Target, resolve, start_engine
 from khepri.cli.bench.corpus import Item, TaskClass, load_corpus
-from khepri.cli.bench.runs import ArmName, EngineArm, Progress, Run, warm_up
+from khepri.cli.bench.runs import ArmName, EngineArm, Run, warm_up
 from khepri.cli.bench.sweep_report import Point, Series, Sweep, show
+from khepri.cli.progress import Progress, shown_progress
 from khepri.config import Draft, Value
 from khepri.engine.backend import Backend, Batch
 from khepri.engine.backends.llama_cpp import LlamaCppBackend
@@ -77,7 +78,7 @@ def run(
     if drafter is Draft.OFF:
         raise UsageError("with --draft off there is nothing to sweep", "leave it out")
     models = draft_models(target) if drafter in (Draft.MODEL, Draft.ALL) else []
-    with shown_progress() as progress:
+    with shown_progress("benchmarking") as progress:
         progress("timing passes of 1 to 17 rows", 0, 1)
         plan = _Plan(_QUICK_GAMMAS if quick else GAMMAS, times, _time_passes(target))
         sweep = _sweep(target, plan, models, drafter in (Draft.SUFFIX, Draft.ALL), progress)

@@ -1,0 +1,1 @@
+"""``khepri prove``: whether drafts change what the model says, token by token."""

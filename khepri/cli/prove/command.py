@@ -1,0 +1,215 @@
+"""``khepri prove``: runs the corpus without drafts and with them, and judges every difference.
+
+A difference is a near-tie if the two tokens were so close that the rounding of this machine's kernels, which is
+measured first, can have turned them over. Everything else is a defect.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from khepri import paths
+from khepri.cli.bench.command import Target, resolve
+from khepri.cli.bench.corpus import Item, load_corpus
+from khepri.cli.progress import shown_progress
+from khepri.cli.prove.compare import Comparison, Divergence, compare
+from khepri.config import Decoding, Value
+from khepri.engine.backend import Vocabulary
+from khepri.engine.constrain import GrammarCompiler
+from khepri.engine.exactness import WidthDifference, compare_widths
+from khepri.engine.generate import Engine
+from khepri.engine.launch import EngineFiles, open_engine
+from khepri.engine.request import DraftMode, Request
+from khepri.errors import BrokenPromiseError, UsageError
+
+TOKENS = 1_500
+"""Tokens that are compared at least, unless told otherwise."""
+EXACT_TOKENS = 5_000
+"""The same with ``--exact``, where a single difference counts."""
+_CUTS = (0.45, 0.6, 0.75, 0.9)
+_CUT_TOKENS = 200
+# Rounding adds up over the layers and the tokens before, so that a tie may be wider than the widest single difference.
+_TIE_WIDTHS = 3.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What came of one item of the corpus."""
+
+    name: str
+    """Its name."""
+    comparison: Comparison
+    """The two runs compared."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """All that was found."""
+
+    target: Target
+    """What was run."""
+    widths: Sequence[WidthDifference]
+    """How far passes of several tokens differ from passes of one."""
+    findings: Sequence[Finding]
+    """The corpus."""
+
+    @property
+    def tie_gap(self) -> float:
+        """The largest difference of two logits that rounding can turn over."""
+        return _TIE_WIDTHS * max((each.largest for each in self.widths), default=0.0)
+
+    @property
+    def divergences(self) -> list[tuple[str, Divergence]]:
+        """Every difference, with the item that it is in."""
+        return [(finding.name, each) for finding in self.findings for each in finding.comparison.divergences]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that were compared."""
+        return sum(finding.comparison.tokens for finding in self.findings)
+
+    def is_defect(self, divergence: Divergence) -> bool:
+        """True if rounding does not explain a difference, or if none was to be."""
+        return self.is_exact or divergence.gap > self.tie_gap
+
+    @property
+    def is_exact(self) -> bool:
+        """True if no difference at all was promised."""
+        return self.target.settings.decoding is Decoding.EXACT
+
+
+def run(cwd: Path, flags: Mapping[str, Value], *, as_json: bool, tokens: int | None) -> None:
+    """Run the corpus both ways and print what was found on standard output. Takes minutes.
+
+    Args:
+        cwd: Folder whose configuration counts; the corpus is the same everywhere.
+        flags: What the command line says of the configuration.
+        as_json: Print one JSON object.
+        tokens: Compare at least so many tokens; None takes the usual number.
+
+    Raises:
+        BrokenPromiseError: A difference was found that rounding does not explain, or with ``--exact`` any.
+        UsageError: ``tokens`` or a flag cannot be used.
+        NoModelError: A model is not on this machine.
+        ModelError: A model cannot be loaded, or a pass failed.
+    """
+    target = resolve(cwd, flags)
+    wanted = tokens if tokens is not None else EXACT_TOKENS if target.settings.decoding is Decoding.EXACT else TOKENS
+    if wanted < 1:
+        raise UsageError(f"--tokens {wanted} compares nothing")
+    if DraftMode(target.settings.draft) is DraftMode.OFF:
+        raise UsageError('there is nothing to prove with draft = "off"', "choose --draft suffix, model or all")
+    files = EngineFiles(paths.probe_cache_file(), paths.pass_costs_file(), paths.exactness_file())
+    with shown_progress("comparing plain and accelerated decoding") as progress:
+        progress("loading the model", 0, wanted)
+        with open_engine(target.model.path, target.engine, files) as engine:
+            progress("measuring the rounding of passes", 0, wanted)
+            items = load_corpus(engine.backend.vocabulary)
+            widths = compare_widths(engine.backend, max((item.prompt for item in items), key=len))
+            findings: list[Finding] = []
+            for item in _items(items, engine.backend.vocabulary):
+                done = sum(finding.comparison.tokens for finding in findings)
+                if done >= wanted:
+                    break
+                progress(item.name, done, wanted)
+                findings.append(Finding(item.name, _compare(engine, item, target)))
+    proof = Proof(target, widths, findings)
+    print(json.dumps(_as_json(proof), indent=2, ensure_ascii=False) if as_json else _as_text(proof))
+    sys.stdout.flush()
+    defects = [each for _, each in proof.divergences if proof.is_defect(each)]
+    if defects:
+        kind = "exact decoding was promised" if proof.is_exact else "rounding does not explain them"
+        raise BrokenPromiseError(f"{len(defects)} of {proof.tokens} tokens differ, and {kind}", "please report this")
+
+
+def _items(items: Sequence[Item], vocabulary: Vocabulary) -> Iterator[Item]:
+    """Yield the corpus, and then, for more tokens, what follows beginnings of its prompts."""
+    yield from items
+    for share in _CUTS:
+        for item in items:
+            start = item.prompt[: int(share * len(item.prompt))]
+            yield Item(item.class_, f"{item.name}, {share:.0%} of it", start, None, _CUT_TOKENS)
+
+
+def _compare(engine: Engine, item: Item, target: Target) -> Comparison:
+    accelerated = Request((0,), 1, draft=DraftMode(target.settings.draft), gamma=target.settings.gamma)
+    if item.grammar is None:
+        return compare(engine, item.prompt, item.max_tokens, lambda: None, accelerated)
+    grammar, compiler = item.grammar, GrammarCompiler(engine.backend.vocabulary)
+    return compare(engine, item.prompt, item.max_tokens, lambda: compiler.start(grammar), accelerated)
+
+
+def _as_text(proof: Proof) -> str:
+    """Return the findings as lines for people."""
+    drafted = sum(finding.comparison.drafted for finding in proof.findings)
+    accepted = sum(finding.comparison.accepted for finding in proof.findings)
+    forced = sum(finding.comparison.forced for finding in proof.findings)
+    passes = sum(finding.comparison.passes for finding in proof.findings)
+    rate = f"{accepted / drafted:.0%}" if drafted else "nothing drafted"
+    lines = [
+        f"{proof.target.model.name}, {proof.target.settings.decoding} decoding, draft {proof.target.settings.draft}",
+        "",
+        "widths of a pass whose logits are those of passes of one token: "
+        + (", ".join(str(each.width) for each in proof.widths if not each.different_rows) or "none"),
+    ]
+    lines += [
+        f"  width {each.width}: {each.different_rows} of {each.rows} rows differ, by up to {each.largest:.2g}; "
+        f"the most likely token is another one in {each.flips}"
+        for each in proof.widths
+        if each.different_rows
+    ]
+    lines += ["", *(_line(finding) for finding in proof.findings), ""]
+    for name, each in proof.divergences:
+        verdict = "DEFECT" if proof.is_defect(each) else "near-tie"
+        lines.append(
+            f"{verdict}: {name}, token {each.position}: {each.plain!r} became {each.accelerated!r}; "
+            f"top-2 margin {each.margin:.3g}, gap {each.gap:.3g} (rounding explains up to {proof.tie_gap:.3g})"
+        )
+    defects = sum(proof.is_defect(each) for _, each in proof.divergences)
+    lines.append(
+        f"{len(proof.divergences)} of {proof.tokens:,} tokens differ, {defects} of them beyond rounding "
+        f"({passes:,} passes, acceptance {rate} of {drafted:,} drafted tokens, {forced:,} forced)"
+    )
+    return "\n".join(lines)
+
+
+def _line(finding: Finding) -> str:
+    found = finding.comparison
+    differing = f"{len(found.divergences)} differ" if found.divergences else "all the same"
+    return f"{finding.name}: {found.tokens} tokens in {found.passes} passes, {differing}"
+
+
+def _as_json(proof: Proof) -> dict[str, object]:
+    return {
+        "model": proof.target.model.name,
+        "decoding": proof.target.settings.decoding,
+        "draft": proof.target.settings.draft,
+        "gamma": proof.target.settings.gamma,
+        "tokens": proof.tokens,
+        "divergences": [
+            {"item": name, **_finite(asdict(each)), "is_defect": proof.is_defect(each)}
+            for name, each in proof.divergences
+        ],
+        "defects": sum(proof.is_defect(each) for _, each in proof.divergences),
+        "tie_gap": proof.tie_gap,
+        "widths": [asdict(each) for each in proof.widths],
+        "items": [
+            {
+                "name": each.name,
+                "tokens": each.comparison.tokens,
+                "passes": each.comparison.passes,
+                "drafted_tokens": each.comparison.drafted,
+                "accepted_tokens": each.comparison.accepted,
+                "forced_tokens": each.comparison.forced,
+                "divergences": len(each.comparison.divergences),
+            }
+            for each in proof.findings
+        ],
+    }
+
+
+def _finite(values: dict[str, object]) -> dict[str, object]:
+    """Replace what JSON cannot say."""
+    return {key: None if value == float("inf") else value for key, value in values.items()}

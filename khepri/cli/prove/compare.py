@@ -1,0 +1,146 @@
+"""Plain and accelerated decoding of the same prompt, compared token by token.
+
+Two runs that differ once go on differently, so the comparison takes up the plain run again after every difference: each
+of its tokens is compared. Where the prompts come from and how findings are shown is not known here.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from khepri.engine.backend import Backend, Batch, Logits
+from khepri.engine.buffer import TokenBuffer
+from khepri.engine.constrain import Constraint
+from khepri.engine.generate import Engine, generate
+from khepri.engine.request import DraftMode, Request
+
+ConstraintMaker = Callable[[], Constraint | None]
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """A token of the accelerated run that differs from the plain one's, after the same text."""
+
+    position: int
+    """Place of the token in the answer, from 0."""
+    plain: str
+    """The plain run's token."""
+    accelerated: str
+    """The accelerated run's token."""
+    margin: float
+    """Logit of the plain run's token above the next likely one: the top-2 margin."""
+    gap: float
+    """Logit of the plain run's token above that of the accelerated run's; infinite if that one was not allowed."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What came of one prompt."""
+
+    tokens: int
+    """Tokens of the plain run, all of which were compared."""
+    divergences: tuple[Divergence, ...]
+    """Every difference."""
+    drafted: int
+    """Tokens that drafters proposed in the accelerated run."""
+    accepted: int
+    """Those of them that the target accepted."""
+    forced: int
+    """Tokens that the constraint forced, committed without a pass."""
+    passes: int
+    """Passes of the accelerated run after its prefills."""
+
+
+def compare(
+    engine: Engine, prompt: Sequence[int], max_tokens: int, make_constraint: ConstraintMaker, accelerated: Request
+) -> Comparison:
+    """Decode ``prompt`` greedily without drafts and with them, and return where the tokens differ.
+
+    The plain run prefills the whole prompt; the accelerated one finds it in the prefix cache.
+
+    Args:
+        engine: The target and its drafters; this thread owns them.
+        prompt: Token ids.
+        max_tokens: Most tokens of the answer.
+        make_constraint: Returns a fresh constraint at every call, or None for free text.
+        accelerated: How the accelerated run drafts; its prompt and budget are not used.
+
+    Raises:
+        ContextFullError: The prompt leaves no room for an answer.
+        DecodeError: The backend failed.
+    """
+    engine.cache.truncate(0)
+    watched = _Watched(engine.backend)
+    plain_engine = replace(engine, backend=cast(Backend, watched))
+    plainly = Request(tuple(prompt), max_tokens, draft=DraftMode.OFF)
+    plain = generate(plain_engine, plainly, make_constraint, TokenBuffer()).tokens
+    divergences: list[Divergence] = []
+    drafted = accepted = forced = passes = start = 0
+    while start < len(plain):
+        said = plain[:start]
+        request = replace(accelerated, prompt=(*prompt, *said), max_tokens=len(plain) - start)
+        generation = generate(engine, request, partial(_resume, make_constraint, said), TokenBuffer())
+        drafted += generation.drafted_tokens
+        accepted += generation.accepted_tokens
+        forced += sum(count.accepted for count in generation.drafts.values()) - generation.accepted_tokens
+        passes += len(generation.passes_ms)
+        same = _agreeing(plain[start:], generation.tokens)
+        if start + same == len(plain):
+            break
+        start += same
+        row = watched.rows[len(prompt) + start]
+        constraint = _resume(make_constraint, plain[:start])
+        row = row if constraint is None else constraint.restrict(row)
+        divergences.append(_divergence(engine, start, row, plain[start], generation.tokens[same : same + 1]))
+        start += 1
+    return Comparison(len(plain), tuple(divergences), drafted, accepted, forced, passes)
+
+
+class _Watched:
+    """A backend that keeps the last row of logits of every pass, by the number of tokens before it."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self.rows: dict[int, NDArray[np.float32]] = {}
+
+    def decode(self, batch: Batch) -> Logits:
+        rows = self._backend.decode(batch)
+        self.rows[batch.position + len(batch.tokens)] = np.array(rows[-1])
+        return rows
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._backend, name)
+
+
+def _resume(make_constraint: ConstraintMaker, said: Sequence[int]) -> Constraint | None:
+    """Return a constraint as it is after the tokens that were said already."""
+    constraint = make_constraint()
+    if constraint is not None:
+        for token in said:
+            constraint.commit(token)
+    return constraint
+
+
+def _agreeing(left: Sequence[int], right: Sequence[int]) -> int:
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((place for place, (one, other) in pairs if one != other), min(len(left), len(right)))
+
+
+def _divergence(
+    engine: Engine, position: int, row: NDArray[np.float32], plain: int, accelerated: Sequence[int]
+) -> Divergence:
+    """Describe a difference; ``accelerated`` is empty if that run ended before its time."""
+    piece = engine.backend.vocabulary.piece
+    others = np.delete(row, plain)
+    gap = float(row[plain] - row[accelerated[0]]) if accelerated else float("inf")
+    return Divergence(
+        position,
+        piece(plain, special=True).decode("utf-8", "replace"),
+        piece(accelerated[0], special=True).decode("utf-8", "replace") if accelerated else "(the end)",
+        float(row[plain] - others.max()),
+        gap,
+    )
