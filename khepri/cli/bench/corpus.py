@@ -49,6 +49,8 @@ class Item:
     """The constraint on the answer; None leaves it free."""
     max_tokens: int
     """Most tokens of the answer."""
+    is_brief: bool = False
+    """True if it belongs to the part of the corpus for those in a hurry."""
 
 
 @dataclass(frozen=True)
@@ -58,23 +60,24 @@ class _Text:
     class_: TaskClass
     name: str
     max_tokens: int
+    is_brief: bool = False
 
 
-# The calls come one after the other, because they share a long beginning that is then evaluated once.
+# Those that begin alike follow one another, because what they share is then evaluated once.
 _TEXTS: Final = (
-    _Text(TaskClass.EDIT, "edit_fetch", 240),
-    _Text(TaskClass.EDIT, "edit_statement", 240),
-    _Text(TaskClass.DOCSTRING, "docstring_match", 260),
-    _Text(TaskClass.RENAME, "rename_counter", 220),
-    _Text(TaskClass.TOOL_CALL, "call_read", 60),
+    _Text(TaskClass.EDIT, "edit_statement", 160),
+    _Text(TaskClass.EDIT, "edit_fetch", 180, is_brief=True),
+    _Text(TaskClass.DOCSTRING, "docstring_fetch", 200),
+    _Text(TaskClass.EXPLANATION, "explanation_fetch", 80, is_brief=True),
+    _Text(TaskClass.RENAME, "rename_counter", 180),
+    _Text(TaskClass.TOOL_CALL, "call_read", 60, is_brief=True),
     _Text(TaskClass.TOOL_CALL, "call_search", 60),
-    _Text(TaskClass.EXPLANATION, "explanation_ledger", 90),
-    _Text(TaskClass.NEW_CODE, "new_code_schedule", 120),
+    _Text(TaskClass.NEW_CODE, "new_code_schedule", 100, is_brief=True),
 )
 
 
 def load_corpus(vocabulary: Vocabulary) -> tuple[Item, ...]:
-    """Return the corpus in the tokens of a model, the items of a class one after the other. Takes milliseconds.
+    """Return the corpus in the tokens of a model, in the order in which it is run. Takes milliseconds.
 
     The same texts, tools and paths on every machine: neither the user's own tools nor a repository have a part in it.
 
@@ -95,7 +98,7 @@ def load_corpus(vocabulary: Vocabulary) -> tuple[Item, ...]:
         prompt = Prompt(vocabulary)
         prompt.open(systems[is_call], render_prompt(f"bench/{text.name}.md").strip())
         ids = (*prompt.ids, *vocabulary.tokenize(TRIGGER, special=True)) if is_call else prompt.ids
-        items.append(Item(text.class_, text.name, ids, grammar if is_call else None, text.max_tokens))
+        items.append(Item(text.class_, text.name, ids, grammar if is_call else None, text.max_tokens, text.is_brief))
     return tuple(items)
 
 

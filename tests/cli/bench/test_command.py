@@ -16,13 +16,14 @@ def draft_model(tmp_path: Path) -> Path:
     return write_tiny_model(tmp_path / "draft.gguf", seed=9)
 
 
-def test_a_quick_benchmark_runs_every_class_with_every_arm(khepri: Command) -> None:
+def test_a_quick_benchmark_runs_its_classes_with_every_arm(khepri: Command) -> None:
     done = khepri.run("bench", "--quick", "--json", "--model", str(khepri.model))
     assert done.returncode == exits.ANSWERED, done.stderr
     said = json.loads(done.stdout)
-    assert [each["class"] for each in said["classes"]] == list(TaskClass)
+    brief = [TaskClass.EDIT, TaskClass.TOOL_CALL, TaskClass.EXPLANATION, TaskClass.NEW_CODE]
+    assert [each["class"] for each in said["classes"]] == brief
     assert [run["arm"] for run in said["runs"][:3]] == ["baseline", "plain", "accelerated"]
-    assert len(said["runs"]) == 3 * len(TaskClass)
+    assert len(said["runs"]) == 3 * len(brief)
     for each in said["classes"]:
         assert each["agreeing_tokens"] <= each["compared_tokens"]
         assert each["arms"]["accelerated"]["first_token_ms"] > 0
@@ -86,4 +87,4 @@ def test_on_a_real_model_drafts_change_no_speed_without_an_acceptance_rate(khepr
     edit = said["classes"][0]
     assert edit["arms"]["accelerated"]["acceptance"]["suffix"] > 0.0
     assert edit["accelerated_to_plain"]["median"] > 0.0
-    assert all(each["arms"]["plain"]["tokens_per_pass"] == 1.0 for each in said["classes"][:4])
+    assert all(each["arms"]["plain"]["tokens_per_pass"] == 1.0 for each in said["classes"])

@@ -1,6 +1,7 @@
 """The corpus is complete, the same every time, and made of texts that are what they claim to be."""
 
 import ast
+import itertools
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from khepri.agent.protocol import TRIGGER, parse
 from khepri.assets import assets_root
 from khepri.cli.bench.corpus import Item, TaskClass, load_corpus
+from khepri.cli.bench.figures import PROMISED_RATIOS
 from khepri.engine.constrain import GrammarCompiler
 from tests.support.scripted_backend import TOOL_CALL, ByteVocabulary
 
@@ -25,10 +27,21 @@ def text_of(item: Item) -> str:
     return b"".join(BYTES.piece(token, special=True) for token in item.prompt).decode()
 
 
-def test_every_class_of_work_is_there_and_its_items_follow_one_another(corpus: tuple[Item, ...]) -> None:
-    classes = [item.class_ for item in corpus]
-    assert list(dict.fromkeys(classes)) == list(TaskClass)
-    assert classes == sorted(classes, key=list(TaskClass).index)
+def test_every_class_of_work_is_there(corpus: tuple[Item, ...]) -> None:
+    assert {item.class_ for item in corpus} == set(TaskClass)
+
+
+def test_items_that_show_the_same_file_follow_one_another(corpus: tuple[Item, ...]) -> None:
+    shown = [
+        text.group() if (text := re.search(r"```python.*?```", text_of(item), re.DOTALL)) else "" for item in corpus
+    ]
+    assert len(list(itertools.groupby(filter(None, shown)))) == len(set(filter(None, shown)))
+
+
+def test_the_brief_part_has_work_with_every_promise(corpus: tuple[Item, ...]) -> None:
+    brief = {item.class_ for item in corpus if item.is_brief}
+    assert brief < set(TaskClass)
+    assert {PROMISED_RATIOS[each] for each in brief} == set(PROMISED_RATIOS.values())
 
 
 def test_it_is_the_same_every_time(corpus: tuple[Item, ...]) -> None:
