@@ -1,6 +1,7 @@
 """``khepri bench``: sets the arms up, runs the corpus and shows what was found."""
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from khepri.agent.session import engine_settings
 from khepri.cli.ask import draft_model_of
 from khepri.cli.bench.corpus import Item, load_corpus
 from khepri.cli.bench.figures import class_figures
+from khepri.cli.bench.profile import profile
 from khepri.cli.bench.report import Findings, Setting, print_findings, print_json
 from khepri.cli.bench.runs import Arm, ArmName, BaselineArm, EngineArm, run_all, warm_up
 from khepri.cli.progress import shown_progress
@@ -81,8 +83,10 @@ def run(cwd: Path, flags: Mapping[str, Value], *, quick: bool, as_json: bool, re
         warm_up(arms, items[-1])
         runs = run_all(arms, items, times, progress)
         drafters = engine.draft_statistics
+        answers = {run.item: run.tokens for run in runs if run.arm is ArmName.ACCELERATED}
+        parts = profile(vocabulary, items, answers, time.perf_counter) if answers else None
     setting = _setting(target, f"{library.library} ({', '.join(library.features)})", times)
-    findings = Findings(setting, class_figures(runs), drafters, runs)
+    findings = Findings(setting, class_figures(runs), drafters, parts, runs)
     show = print_json if as_json else print_findings
     show(findings)
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from statistics import median
 from typing import Any, Final
 
 from rich import box
@@ -10,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from khepri.cli.bench.figures import PROMISED_RATIOS, ClassFigures, Latencies, Spread
+from khepri.cli.bench.profile import Profile
 from khepri.cli.bench.runs import ArmName, Run
 from khepri.engine.horizon import DrafterStatistics
 from khepri.engine.request import DraftCount, DrafterName
@@ -70,6 +72,8 @@ class Findings:
     """What was found, by class."""
     drafters: Mapping[DrafterName, DrafterStatistics]
     """What the engine's horizon learnt of each drafter."""
+    profile: Profile | None
+    """What a step is made of besides the pass; None if nothing was drafted."""
     runs: Sequence[Run]
     """Every raw figure."""
 
@@ -104,6 +108,7 @@ def as_json(findings: Findings) -> dict[str, Any]:
         "setting": asdict(findings.setting),
         "classes": [_class_as_json(each) for each in findings.classes],
         "drafters": {name: asdict(each) for name, each in findings.drafters.items()},
+        "profile_ms": asdict(findings.profile) if findings.profile else None,
         "sentences": sentences(findings),
         "runs": [asdict(run) for run in findings.runs],
     }
@@ -203,13 +208,29 @@ def _share(count: DraftCount) -> float | None:
 
 def sentences(findings: Findings) -> list[str]:
     """Return what the figures mean, in plain sentences."""
-    said = [_promise_sentence(findings.classes)]
+    said = [_overhead_sentence(findings), _promise_sentence(findings.classes)]
     if findings.setting.draft_model is not None:
         said.append(_draft_model_sentence(findings))
     elif findings.setting.untried_draft_model is not None:
         name = findings.setting.untried_draft_model
         said.append(f"The draft model {name} is here and was not tried; khepri bench --draft all tries it.")
     return [sentence for sentence in said if sentence]
+
+
+def _overhead_sentence(findings: Findings) -> str:
+    if findings.profile is None:
+        return ""
+    overheads_ms = [ms for run in findings.runs if run.arm is ArmName.ACCELERATED for ms in run.overheads_ms]
+    sum_ = (
+        f"A step takes {median(overheads_ms):.2f} ms besides its pass (median)"
+        if overheads_ms
+        else "No pass was needed"
+    )
+    parts = findings.profile
+    return (
+        f"{sum_}; replayed part by part: drafting {parts.drafting:.2f} ms, gamma {parts.horizon:.2f} ms, choosing a "
+        f"token {parts.sampling:.2f} ms a row, text {parts.text:.2f} ms and grammar {parts.grammar:.2f} ms a token."
+    )
 
 
 def _promise_sentence(classes: Sequence[ClassFigures]) -> str:

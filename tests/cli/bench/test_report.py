@@ -7,6 +7,7 @@ import pytest
 
 from khepri.cli.bench.corpus import TaskClass
 from khepri.cli.bench.figures import class_figures
+from khepri.cli.bench.profile import Profile
 from khepri.cli.bench.report import Findings, Setting, acceptance, as_json, print_findings, sentences
 from khepri.cli.bench.runs import ArmName
 from khepri.engine.horizon import DrafterStatistics
@@ -38,12 +39,21 @@ def findings(accelerated_ms: float, **setting: str | int | None) -> Findings:
         run_of(ArmName.PLAIN),
         run_of(ArmName.ACCELERATED, decode_ms=accelerated_ms, passes=4, drafts=COUNTS),
     ]
-    return Findings(replace(SETTING, **setting), class_figures(runs), {}, runs)  # type: ignore[arg-type]
+    return Findings(replace(SETTING, **setting), class_figures(runs), {}, None, runs)  # type: ignore[arg-type]
 
 
 def test_a_class_below_the_promise_is_named_with_its_ratio_and_its_acceptance() -> None:
     (said,) = sentences(findings(500.0))
     assert said == "Below what is promised: edit 2.00 x plain instead of 2.5 (accepted: suffix 75% of 40)."
+
+
+def test_the_overhead_is_shown_with_the_parts_it_is_made_of() -> None:
+    found = replace(findings(300.0), profile=Profile(drafting=0.1, horizon=0.05, sampling=0.3, text=0.02, grammar=0.4))
+    assert sentences(found)[0] == (
+        "A step takes 0.50 ms besides its pass (median); replayed part by part: drafting 0.10 ms, gamma 0.05 ms, "
+        "choosing a token 0.30 ms a row, text 0.02 ms and grammar 0.40 ms a token."
+    )
+    assert as_json(found)["profile_ms"]["sampling"] == 0.3
 
 
 def test_all_is_said_to_be_well_when_it_is() -> None:
