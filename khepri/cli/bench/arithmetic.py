@@ -19,7 +19,7 @@ def expected_tokens(alpha: float, gamma: int) -> float:
     return sum(alpha**position for position in range(gamma + 1))
 
 
-def predicted_speedup(alpha: float, gamma: int, c: Sequence[float], d: float) -> float:
+def predicted_speedup(alpha: float, gamma: int, c: Sequence[float], d: float, coverage: float = 1.0) -> float:
     """Return E / (c(gamma + 1) + gamma d), the speed-up over plain decoding.
 
     Args:
@@ -27,15 +27,19 @@ def predicted_speedup(alpha: float, gamma: int, c: Sequence[float], d: float) ->
         gamma: Drafted tokens of a pass.
         c: Costs of passes of 1, 2, ... rows; at least gamma + 1 of them.
         d: Cost of drafting a token.
+        coverage: Share of the passes that have a draft; the others are plain ones.
     """
-    return expected_tokens(alpha, gamma) / _cost(gamma, c, d)
+    expected = coverage * expected_tokens(alpha, gamma) + (1.0 - coverage)
+    return expected / (coverage * _cost(gamma, c, d) + (1.0 - coverage))
 
 
 def fitted_alpha(tokens_per_pass: Mapping[int, float]) -> float:
-    """Return the alpha that explains best how many tokens a pass committed at each gamma (least squares).
+    """Return the alpha that explains best how many tokens a pass with a draft committed at each gamma (least squares).
 
-    A pass without a draft counts as one whose first token was refused, so that alpha holds for all passes alike.
+    Without any such pass it is 0.
     """
+    if not tokens_per_pass:
+        return 0.0
 
     def slope(alpha: float) -> float:
         return sum(

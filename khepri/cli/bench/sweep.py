@@ -158,21 +158,24 @@ def held_against_arithmetic(
         pass_ms: What passes of 1, 2, ... rows take.
         draft_ms: What drafting a token takes.
     """
-    per_pass = {gamma: _tokens_per_pass(of_gamma) for gamma, of_gamma in runs.items()}
-    alpha = fitted_alpha({gamma: tokens for gamma, tokens in per_pass.items() if gamma})
+    counts = {gamma: _count(of_gamma, drafter) for gamma, of_gamma in runs.items()}
+    drafted = {gamma: count for gamma, count in counts.items() if count.drafted}
+    alpha = fitted_alpha({gamma: 1.0 + gamma * count.accepted / count.drafted for gamma, count in drafted.items()})
     plain = median(map(_rate, runs[0]))
     d = draft_ms / pass_ms[0]
     points = []
     for gamma, of_gamma in runs.items():
-        count = _count(of_gamma, drafter)
-        rate = median(map(_rate, of_gamma))
+        count, rate = counts[gamma], median(map(_rate, of_gamma))
+        passes = sum(len(run.passes_ms) for run in of_gamma)
+        coverage = min(1.0, count.drafted / (gamma * passes)) if gamma and passes else 0.0
         points.append(
             Point(
                 gamma=gamma,
                 tokens_per_s=rate,
                 speedup=rate / plain,
-                predicted_speedup=predicted_speedup(alpha, gamma, pass_ms, d),
-                tokens_per_pass=per_pass[gamma],
+                predicted_speedup=predicted_speedup(alpha, gamma, pass_ms, d, coverage),
+                tokens_per_pass=sum(len(run.tokens) - 1 for run in of_gamma) / passes if passes else 1.0,
+                coverage=coverage,
                 drafted=count.drafted,
                 accepted=count.accepted,
                 break_even_alpha=break_even_alpha(gamma, pass_ms, d) if gamma else None,
@@ -183,11 +186,6 @@ def held_against_arithmetic(
 
 def _rate(run: Run) -> float:
     return 1000 * len(run.tokens) / run.decode_ms
-
-
-def _tokens_per_pass(runs: Sequence[Run]) -> float:
-    passes = sum(len(run.passes_ms) for run in runs)
-    return sum(len(run.tokens) - 1 for run in runs) / passes if passes else 1.0
 
 
 def _count(runs: Sequence[Run], drafter: DrafterName) -> DraftCount:

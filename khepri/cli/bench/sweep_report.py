@@ -40,6 +40,8 @@ class Point:
     """What the arithmetic says of it."""
     tokens_per_pass: float
     """Tokens that a pass committed, E in the papers."""
+    coverage: float
+    """Drafted tokens in terms of gamma for every pass: less than 1 where there was nothing to draft."""
     drafted: int
     """Tokens that were checked."""
     accepted: int
@@ -62,7 +64,7 @@ class Series:
     class_: TaskClass
     """What kind of work it was."""
     alpha: float
-    """The chance of a drafted token that explains best how many tokens the passes committed."""
+    """The chance of a drafted token that explains best how many tokens the passes with a draft committed."""
     draft_ms: float
     """What drafting a token takes; 0 if it takes no pass."""
     points: tuple[Point, ...]
@@ -150,7 +152,16 @@ def _pass_line(sweep: Sweep) -> str:
 def _table(series: Series, is_terminal: bool) -> Table:
     title = f"{series.name}: alpha {series.alpha:.2f}, d {series.draft_ms:.1f} ms a drafted token"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD if is_terminal else None, pad_edge=False)
-    for heading in ("gamma", "tokens/s", "speed-up", "predicted", "tokens/pass", "accepted", "break-even alpha"):
+    for heading in (
+        "gamma",
+        "tokens/s",
+        "speed-up",
+        "predicted",
+        "tokens/pass",
+        "drafted",
+        "accepted",
+        "break-even alpha",
+    ):
         table.add_column(heading, justify="right")
     for point in series.points:
         table.add_row(
@@ -159,6 +170,7 @@ def _table(series: Series, is_terminal: bool) -> Table:
             f"{point.speedup:.2f}",
             f"{point.predicted_speedup:.2f}",
             f"{point.tokens_per_pass:.2f}",
+            f"{point.coverage:.0%}" if point.gamma else "-",
             "-" if point.acceptance is None else f"{point.acceptance:.0%} of {point.drafted}",
             "-" if point.gamma == 0 else "never" if point.break_even_alpha is None else f"{point.break_even_alpha:.2f}",
         )

@@ -25,6 +25,12 @@ def test_costs_count_in_terms_of_a_pass_of_one_row() -> None:
     assert predicted_speedup(1.0, 4, COSTS, 0.1) == pytest.approx(5 / (2.4 + 0.4))
 
 
+@given(ALPHAS, st.integers(1, 8), st.floats(0.0, 1.0))
+def test_a_smaller_coverage_brings_the_speed_closer_to_plain_decoding(alpha: float, gamma: int, share: float) -> None:
+    whole, part = (predicted_speedup(alpha, gamma, COSTS, 0.1, coverage) for coverage in (1.0, share))
+    assert min(1.0, whole) - 1e-9 <= part <= max(1.0, whole) + 1e-9
+
+
 @given(ALPHAS, st.sets(st.integers(1, 16), min_size=1))
 def test_the_fit_finds_the_alpha_that_the_figures_were_made_with(alpha: float, gammas: set[int]) -> None:
     measured = {gamma: expected_tokens(alpha, gamma) for gamma in gammas}
@@ -33,6 +39,7 @@ def test_the_fit_finds_the_alpha_that_the_figures_were_made_with(alpha: float, g
 
 def test_passes_that_commit_one_token_each_mean_an_alpha_of_nothing() -> None:
     assert fitted_alpha({1: 1.0, 4: 1.0}) == pytest.approx(0.0, abs=1e-6)
+    assert fitted_alpha({}) == 0.0
 
 
 @given(st.integers(1, 8), st.floats(0.0, 0.5))

@@ -27,6 +27,7 @@ def series(drafter: str = "suffix", alpha: float = 0.9) -> Series:
             speedup=speedup,
             predicted_speedup=speedup,
             tokens_per_pass=expected_tokens(alpha, gamma),
+            coverage=1.0 if gamma else 0.0,
             drafted=100 * gamma,
             accepted=80 * gamma,
             break_even_alpha=0.3 if gamma else None,
@@ -67,6 +68,19 @@ def test_what_was_measured_stands_beside_what_the_arithmetic_says() -> None:
     assert one.tokens_per_pass == 1.8
     assert one.predicted_speedup == pytest.approx(1.8 / 1.3, abs=1e-3)
     assert one.break_even_alpha == pytest.approx(0.3)
+
+
+def test_passes_without_a_draft_are_plain_ones_to_the_arithmetic() -> None:
+    counts = {DrafterName.SUFFIX: DraftCount(20, 10)}
+    runs = {
+        0: [run_of(ArmName.ACCELERATED, passes=10)],
+        4: [run_of(ArmName.ACCELERATED, tokens=range(21), passes=10, drafts=counts)],
+        8: [run_of(ArmName.ACCELERATED, passes=10)],
+    }
+    _, some, none = held_against_arithmetic("suffix", DrafterName.SUFFIX, TaskClass.EDIT, runs, PASS_MS, 0.0).points
+    assert some.coverage == 0.5
+    assert some.predicted_speedup == pytest.approx((0.5 * 3 + 0.5) / (0.5 * PASS_MS[4] / PASS_MS[0] + 0.5), abs=1e-3)
+    assert (none.coverage, none.predicted_speedup) == (0.0, 1.0)
 
 
 def test_a_series_says_how_far_it_pays_and_from_which_acceptance_on() -> None:
