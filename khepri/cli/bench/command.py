@@ -33,7 +33,7 @@ QUICK_REPEATS = 1
 """Repeats of ``--quick``, which takes a part of the corpus only."""
 REPEATS = 3
 """Repeats otherwise."""
-_QUICK_TOKENS = 80
+_QUICK_TOKENS = 64
 _MOST_REPEATS = 100
 
 

@@ -145,13 +145,17 @@ def _of_arm(runs: Sequence[Run], all_runs: Sequence[Run]) -> ArmFigures:
 
 
 def _rates(runs: Sequence[Run]) -> dict[int, float]:
-    """Return tokens per second of each repeat, over the items of the class; without repeats that took no time."""
+    """Return tokens per second of each repeat, over the items of the class; without repeats that took no pass.
+
+    The first token of an answer comes from the prefill and is counted by no arm.
+    """
     rates = {}
     for repeat in sorted({run.repeat for run in runs}):
         of_repeat = [run for run in runs if run.repeat == repeat]
         decode_ms = sum(run.decode_ms for run in of_repeat)
-        if decode_ms > 0.0:
-            rates[repeat] = 1000 * sum(len(run.tokens) for run in of_repeat) / decode_ms
+        decoded = sum(max(0, len(run.tokens) - 1) for run in of_repeat)
+        if decoded and decode_ms > 0.0:
+            rates[repeat] = 1000 * decoded / decode_ms
     return rates
 
 

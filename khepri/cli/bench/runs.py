@@ -74,7 +74,7 @@ class Arm(Protocol):
 
 @dataclass(frozen=True)
 class BaselineArm:
-    """The library alone. It knows no constraint of ours: a tool call is free text to it."""
+    """The library alone. It knows no constraint of ours: in the place of a tool call it writes as much free text."""
 
     plain: LlamaCppPlain
     """The loaded model."""
@@ -84,7 +84,9 @@ class BaselineArm:
 
     def run(self, item: Item, repeat: int) -> Run:
         """Answer ``item``; see ``Arm.run``."""
-        generation = self.plain.generate(item.prompt, item.max_tokens, self.end_ids)
+        # Without its constraint a model may end a call at once, which would leave nothing to time.
+        end_ids = self.end_ids if item.grammar is None else frozenset[int]()
+        generation = self.plain.generate(item.prompt, item.max_tokens, end_ids)
         return Run(
             self.name,
             item.class_,

@@ -172,7 +172,7 @@ def held_against_arithmetic(
             Point(
                 gamma=gamma,
                 tokens_per_s=rate,
-                speedup=rate / plain,
+                speedup=rate / plain if plain else 1.0,
                 predicted_speedup=predicted_speedup(alpha, gamma, pass_ms, d, coverage),
                 tokens_per_pass=sum(len(run.tokens) - 1 for run in of_gamma) / passes if passes else 1.0,
                 coverage=coverage,
@@ -185,7 +185,7 @@ def held_against_arithmetic(
 
 
 def _rate(run: Run) -> float:
-    return 1000 * len(run.tokens) / run.decode_ms
+    return 1000 * (len(run.tokens) - 1) / run.decode_ms
 
 
 def _count(runs: Sequence[Run], drafter: DrafterName) -> DraftCount:

@@ -91,7 +91,7 @@ def test_a_pipe_gets_plain_text_in_which_no_line_is_folded(capsys: pytest.Captur
     shown = capsys.readouterr().out
     assert "\x1b" not in shown
     row = next(line for line in shown.splitlines() if line.startswith("edit "))
-    assert row.split() == "edit 11.0 11.0 22.0 2.00 (2.00-2.00) 2.00 (2.00-2.00) 2.5 7 suffix 75% of 40".split()
+    assert row.split() == "edit 10.0 10.0 20.0 2.00 (2.00-2.00) 2.00 (2.00-2.00) 2.5 7 suffix 75% of 40".split()
 
 
 def test_the_object_holds_every_raw_figure_and_the_acceptance_beside_each_speed() -> None:

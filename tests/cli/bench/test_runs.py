@@ -1,6 +1,6 @@
 """The arms take turns, and an item's runs follow one another."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,7 @@ from khepri.cli.bench.runs import Arm, ArmName, BaselineArm, EngineArm, Run, run
 from khepri.engine.backend import LoadOptions
 from khepri.engine.backends.llama_cpp_plain import LlamaCppPlain
 from khepri.engine.draft.suffix import SuffixDrafter
-from khepri.engine.request import DrafterName, DraftMode
+from khepri.engine.request import DrafterName, DraftMode, ToolCallGrammar
 from khepri.engine.worker import EngineWorker, Speculation
 from khepri.errors import CancelledError
 from tests.cli.bench.support import run_of
@@ -90,3 +90,12 @@ def test_the_baseline_has_a_gap_for_every_token_but_the_first(tiny_model: Path) 
     assert len(run.token_ms) == ITEM.max_tokens - 1
     assert run.decode_ms == sum(run.token_ms) > 0.0
     assert run.prefill_ms > 0.0
+
+
+def test_in_the_place_of_a_call_the_baseline_writes_on_whatever_ends_there(tiny_model: Path) -> None:
+    plain = LlamaCppPlain(LoadOptions(tiny_model, 512, 1, extra_buffers=False))
+    everything_ends = frozenset(range(1000))
+    call = replace(ITEM, grammar=ToolCallGrammar("<tool_call>", 'start: "x"', 0))
+    assert len(BaselineArm(plain, everything_ends).run(ITEM, 0).tokens) == 1
+    assert len(BaselineArm(plain, everything_ends).run(call, 0).tokens) == ITEM.max_tokens
+    plain.close()
