@@ -236,7 +236,7 @@ class Session:
         attachments = "".join(
             assets.render_prompt("attachment.md", name=each.name, text=each.text) for each in question.attachments
         )
-        rows = "\n".join(_row(place) for place in places)
+        rows = "\n".join(f"{place.path}:{place.line} {place.symbol}".rstrip() for place in places)
         listing = assets.render_prompt("places.md", places=rows) if places else ""
         text = assets.render_prompt("question.md", attachments=attachments, question=question.text, places=listing)
         return text.strip()
@@ -267,11 +267,6 @@ def engine_settings(config: Config, draft_model: Model | None) -> EngineSettings
 
 def _look(place: Place) -> ToolCall:
     return ToolCall("read", {"path": place.path, "start": place.first_line, "end": place.last_line})
-
-
-def _row(place: Place) -> str:
-    names = ", ".join(name for name in (place.symbol, *place.others) if name)
-    return f"{place.path}:{place.line} {names}".rstrip()
 
 
 def _permissions(config: Config) -> dict[str, str]:

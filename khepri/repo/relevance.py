@@ -30,6 +30,7 @@ _LEAD_LINES: Final = 4
 _K1: Final = 1.2
 _B: Final = 0.6
 _OTHERS_WEIGHT: Final = 0.3
+_CLASS_TO_READ: Final = 0.7
 _NAMED: Final = 40.0
 """Score of being named outright; above whatever words can add up to."""
 _PATHLIKE = re.compile(r"[\w.-]+(?:/[\w.-]+)+/?|[\w-]+\.[A-Za-z]{1,5}\b")
@@ -191,16 +192,24 @@ def _look_into(
         (_symbol_score(symbol, tally, query, idf), symbol)
         for symbol, tally in zip(symbols, _tally(symbols, lines), strict=True)
     ]
-    best_score, best = max(rated, key=lambda item: (item[0], -item[1].start_line), default=(0.0, None))
-    if best is None or best_score <= 0:
+    rated.sort(key=lambda item: (-item[0], item[1].start_line))
+    best_score = rated[0][0] if rated else 0.0
+    if best_score <= 0:
         # Reading on past the last match costs nothing: the tool that reads stops at the end of the file.
         first, last = _span(lines, idf, 1, max(lines, default=1) + _MAX_READ_LINES)
         return Place(path, min(lines, default=1), "", score, first, last)
-    first, last = _span(lines, idf, best.start_line, best.end_line)
     # A file with several definitions that fit is about the subject; one may fit by chance.
-    others = sum(sorted((rating for rating, _ in rated), reverse=True)[1:4])
+    others = sum(rating for rating, _ in rated[1:4])
     total = score + (best_score + _OTHERS_WEIGHT * others) * _role_factor(path, query)
+    # What is to be read is rather a function, which does something, than the head of a class of that name.
+    rated.sort(key=lambda item: (-item[0] * (_CLASS_TO_READ if _holds_others(item[1]) else 1.0), item[1].start_line))
+    best = rated[0][1]
+    first, last = _span(lines, idf, best.start_line, best.end_line)
     return Place(path, best.start_line, best.qualified_name, total, first, last)
+
+
+def _holds_others(symbol: Symbol) -> bool:
+    return symbol.kind in ("class", "struct", "interface", "trait", "enum", "module")
 
 
 def _span(lines: Mapping[int, Counter[str]], idf: Mapping[str, float], start: int, end: int) -> tuple[int, int]:

@@ -18,7 +18,8 @@ _STOP: Final = frozenset(
     "whether which while who whose why will with without work works would you your "
     "code file files function functions class classes method methods module implementation implemented implement "
     "handle handled handles happen happens defined define definition live lives located project repository responsible "
-    "explain describe decide decides decided logic part actually exactly".split()
+    "explain describe decide decides decided logic part actually exactly "
+    "several once become becomes take takes taken put puts keep keeps come comes go goes say says".split()
 )
 _ENDINGS: Final = tuple(
     (
@@ -44,6 +45,10 @@ _SYNONYMS: Final = (
     "argument arg parameter",
     "environment env",
     "width size",
+    "wide narrow width",
+    "long short length",
+    "high tall height",
+    "deep depth",
     "retry backoff attempt",
     "database db",
     "parse parser",
