@@ -23,7 +23,8 @@ def drafter(backend: ScriptedBackend, batch_tokens: int = 8) -> ModelDrafter:
 
 def row_after(tokens: tuple[int, ...]) -> NDArray[np.float32]:
     """Return the scripted model's logits after ``tokens``, from a full prefill."""
-    return ScriptedBackend(batch_tokens=len(tokens)).decode(Batch(tokens, 0))[-1]
+    rows = ScriptedBackend(batch_tokens=len(tokens)).decode(Batch(tokens, 0))
+    return np.array(rows[-1])
 
 
 def greedy(tokens: tuple[int, ...], count: int) -> list[int]:
