@@ -51,16 +51,16 @@ def tool_grammar(manifests: Sequence[Manifest], files: Sequence[str], folders: S
 
 
 def opening_grammar(call_grammar: str, cited: Sequence[str]) -> str:
-    """Return the Lark grammar of how a reply begins once files were read: with one or two of their paths, or a call.
+    """Return the Lark grammar of how a reply begins once files were read: with the path of one of them, or a call.
 
-    A small model that must first say which files it speaks of stays with what they say.
+    A small model that must first say which file it speaks of stays with what that file says.
 
     Args:
         call_grammar: From ``tool_grammar``; empty if no call may be made.
         cited: Paths of the files that were read, at least one.
     """
     names = " | ".join(json.dumps(path, ensure_ascii=False) for path in cited if _is_text(path))
-    citation = f'citation: "In `" file ("` and `" file)? "`,"\nfile: {names}'
+    citation = f'citation: "In `" ({names}) "`,"'
     if not call_grammar:
         return f"start: citation\n{citation}"
     rules = call_grammar.replace("start:", "tool_call:", 1)

