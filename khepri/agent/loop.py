@@ -24,7 +24,8 @@ from khepri.agent.events import (
 from khepri.agent.guards import CallGuard, repeats_itself
 from khepri.agent.metrics import summarize
 from khepri.agent.prompt import Prompt
-from khepri.agent.protocol import TRIGGER, ToolCall, may_be_call, opening_grammar, parse
+from khepri.agent.protocol import TRIGGER, ToolCall, opening_grammar, parse
+from khepri.agent.reply import PREFACE_TOKENS, Reply
 from khepri.engine.buffer import JobState, Snapshot
 from khepri.engine.request import DraftMode, Generation, Request, SamplingParams, StopReason, ToolCallGrammar
 from khepri.engine.worker import EngineWorker, Job
@@ -33,7 +34,6 @@ from khepri.tools.base import Observation, ToolContext
 from khepri.tools.registry import Registry
 
 _POLL_S = 1 / 30
-_PREFACE_TOKENS = 32
 _CALL_TOKENS = 160
 _LEAST_ANSWER_TOKENS = 64
 _LEAST_OBSERVATION_TOKENS = 48
@@ -142,16 +142,16 @@ class AgentLoop:
             else:
                 raise self._no_answer(progress)
 
-    def _act(self, progress: _Progress) -> "_Reply":
+    def _act(self, progress: _Progress) -> Reply:
         """Let the model write one turn: a call, or an answer that is emitted as it comes."""
         may_call = self._may_call(progress)
         if not self._cited:
-            window = _PREFACE_TOKENS if may_call else 0
+            window = PREFACE_TOKENS if may_call else 0
             grammar = ToolCallGrammar(TRIGGER, self._grammar, window) if self._tool_names else None
-            return self._write(_Reply(may_call), grammar, self._settings.max_tokens, progress)
+            return self._write(Reply(may_call), grammar, self._settings.max_tokens, progress)
         opening_rules = opening_grammar(self._grammar if may_call else "", tuple(self._cited))
         forced = ToolCallGrammar(TRIGGER, opening_rules, 0, forced=True)
-        opening = self._write(_Reply(may_call), forced, max(_CALL_TOKENS, self._settings.max_tokens), progress)
+        opening = self._write(Reply(may_call), forced, max(_CALL_TOKENS, self._settings.max_tokens), progress)
         if (
             opening.was_interrupted
             or opening.call is not None
@@ -162,12 +162,10 @@ class AgentLoop:
         if left < 1:
             opening.stop_reason = "max_tokens"
             return opening
-        rest = _Reply(may_call=False, text=opening.text, emitted=opening.emitted)
+        rest = Reply(may_call=False, text=opening.text, emitted=opening.emitted)
         return self._write(rest, ToolCallGrammar(TRIGGER, self._grammar, 0), left, progress)
 
-    def _write(
-        self, reply: "_Reply", grammar: ToolCallGrammar | None, max_tokens: int, progress: _Progress
-    ) -> "_Reply":
+    def _write(self, reply: Reply, grammar: ToolCallGrammar | None, max_tokens: int, progress: _Progress) -> Reply:
         """Generate what comes next in the assistant's turn and append it to the prompt."""
         if self._cancelled.is_set():
             reply.stop_reason = "interrupted"
@@ -188,7 +186,7 @@ class AgentLoop:
         self._close(reply, progress)
         return reply
 
-    def _follow(self, job: Job, reply: "_Reply", progress: _Progress) -> None:
+    def _follow(self, job: Job, reply: Reply, progress: _Progress) -> None:
         """Watch a job to its end: emit progress and decided text, stop it when it goes in circles."""
         cursor = 0
         while True:
@@ -206,7 +204,7 @@ class AgentLoop:
             if done:
                 return
 
-    def _emit_text(self, reply: "_Reply", snapshot: Snapshot, progress: _Progress) -> None:
+    def _emit_text(self, reply: Reply, snapshot: Snapshot, progress: _Progress) -> None:
         if reply.is_undecided(snapshot.completion_tokens):
             self._emit(Thinking(reply.text, snapshot.completion_tokens, _rate(snapshot)))
             return
@@ -216,7 +214,7 @@ class AgentLoop:
         if fresh:
             self._emit(AnswerDelta(fresh, snapshot.completion_tokens, _rate(snapshot)))
 
-    def _close(self, reply: "_Reply", progress: _Progress) -> None:
+    def _close(self, reply: Reply, progress: _Progress) -> None:
         """Decide what a finished turn is, and emit what was held back of an answer."""
         reason = reply.generation.stop_reason
         is_whole = reason in (StopReason.END, StopReason.TOOL_CALL)
@@ -322,45 +320,6 @@ class AgentLoop:
     def _notice(self, text: str, progress: _Progress) -> None:
         progress.notices.append(text)
         self._emit(Notice(text, is_warning=True))
-
-
-@dataclass
-class _Reply:
-    """One turn of the model while it is being written."""
-
-    may_call: bool
-    text: str = ""
-    emitted: int = 0
-    is_looping: bool = False
-    is_cut_call: bool = False
-    stop_reason: str = "answered"
-    call: ToolCall | None = None
-    generation: Generation = field(init=False)
-
-    def is_undecided(self, tokens: int) -> bool:
-        """True while the text may still turn out to be a call and nothing of it has been shown."""
-        if self.emitted:
-            return False
-        return may_be_call(self.text) or (self.may_call and (tokens <= _PREFACE_TOKENS or TRIGGER in self.text))
-
-    def has_begun_call(self, tools: Sequence[str]) -> bool:
-        """True if the text holds the beginning of a call."""
-        return not self.emitted and bool(tools) and TRIGGER in self.text
-
-    @property
-    def was_interrupted(self) -> bool:
-        """True if the user stopped it."""
-        return self.stop_reason == "interrupted"
-
-    def take_fresh(self) -> str:
-        """Return the text that has not been emitted, and count it as emitted; leading blank space is dropped."""
-        fresh = self.text[self.emitted :]
-        if not self.emitted:
-            fresh = fresh.lstrip()
-            if not fresh:
-                return ""
-        self.emitted = len(self.text)
-        return fresh
 
 
 def _shortened(question: str) -> str:
