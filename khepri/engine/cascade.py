@@ -52,28 +52,43 @@ class Cascade:
         for drafter in self._active:
             drafter.commit(tokens)
 
-    def propose(self, pending_rows: int, depth: int, room: int) -> Draft | None:
+    def propose(
+        self, pending_rows: int, depth: int, room: int, count_possible: Callable[[Sequence[int]], int] = len
+    ) -> Draft | None:
         """Return the tokens to check in the next pass, or None if plain decoding is the better bet.
 
         Args:
             pending_rows: Tokens that the next pass evaluates anyway, at least 1.
             depth: Tokens in the cache.
             room: Most drafted tokens that there is room for.
+            count_possible: Returns how many tokens of a draft a constraint allows. What it does not allow is left out
+                of a draft that is proposed with certainty; of one that was drawn, it has to be refused.
         """
         if room < 1:
             return None
         for drafter in self._active:
-            propose = self._bought if drafter.is_costly else self._offered
-            draft = propose(drafter, pending_rows, depth, room)
+            if drafter.is_costly:
+                draft = self._bought(drafter, pending_rows, depth, room)
+            else:
+                draft = self._offered(drafter, pending_rows, depth, room, count_possible)
             if draft is not None:
                 return draft
         return None
 
-    def _offered(self, drafter: Drafter, pending_rows: int, depth: int, room: int) -> Draft | None:
+    def _offered(
+        self,
+        drafter: Drafter,
+        pending_rows: int,
+        depth: int,
+        room: int,
+        count_possible: Callable[[Sequence[int]], int],
+    ) -> Draft | None:
         """Let the drafter propose first, as it costs next to nothing, and then decide how much of it to check."""
         whole = drafter.propose(min(room, self._horizon.most))
-        if whole is None:
+        possible = count_possible(whole.tokens) if whole is not None else 0
+        if whole is None or not possible:
             return None
+        whole = whole.shortened(possible)
         gamma = self._horizon.choose(drafter.name, whole.evidence, len(whole.tokens), pending_rows, depth, room)
         self._horizon.follow(whole, gamma)
         return whole.shortened(gamma) if gamma else None

@@ -140,6 +140,10 @@ class Constraint:
         bits = np.unpackbits(self._mask.view(np.uint8), bitorder="little")
         return bits[: self._vocabulary.size].view(np.bool_)
 
+    def count_possible(self, tokens: Sequence[int]) -> int:
+        """Return how many of ``tokens``, from the first on, the grammar allows; all of them while the text is free."""
+        return int(self._matcher.validate_tokens(list(tokens))) if self._active else len(tokens)
+
     def restrict(self, logits: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return ``logits``, ``[n_vocab]``, with minus infinity for every token that may not come next.
 

@@ -164,7 +164,8 @@ def _propose(engine: Engine, request: Request, output: Output, pending: Sequence
     if request.gamma is None and room > 0 and engine.costs.needs_measuring(depth):
         most_rows = min(engine.batch_tokens, capabilities.context_tokens - depth, MOST_ROWS)
         engine.costs.measure(lambda rows: _time_pass(engine, pending[-1], rows), depth, most_rows)
-    return engine.cascade.propose(len(pending), depth, room)
+    constraint = output.constraint
+    return engine.cascade.propose(len(pending), depth, room, constraint.count_possible if constraint else len)
 
 
 def _time_pass(engine: Engine, token: int, rows: int) -> float:

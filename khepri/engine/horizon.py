@@ -22,14 +22,14 @@ from khepri.engine.pass_cost import PassCosts
 from khepri.engine.request import DrafterName
 
 # A draft has to promise this much more than plain decoding, as costs and acceptance are known to a few per cent only.
-_MARGIN = 0.06
+_MARGIN = 0.12
 # How many drafts an estimate remembers, and how many its expectation counts for before the first of them.
 _MEMORY_DRAFTS = 12.0
 _PRIOR_DRAFTS = 4.0
 # What the position before counts for, in outcomes, where a position has few of its own.
 _CHAIN_OUTCOMES = 2.0
 # What is expected of a match of 1, 2, 3-4, 5-8, 9-16 and more tokens, and of a drafter that has no evidence.
-_SUFFIX_PRIORS = (0.3, 0.4, 0.55, 0.75, 0.9, 0.95)
+_SUFFIX_PRIORS = (0.2, 0.35, 0.5, 0.65, 0.85, 0.95)
 _OTHER_PRIOR = 0.7
 _DRAFT_COSTS_KEPT = 5
 # A drafter that seems not to pay is tried for this share of the time, saved up for one trial at most; the first one is

@@ -328,3 +328,15 @@ def test_nothing_is_forced_in_free_text_and_after_the_end(byte_compiler: Grammar
     assert say(constraint, text) == len(text)
     assert constraint.is_complete
     assert constraint.forced() == ()
+
+
+def test_of_a_draft_the_part_that_the_grammar_allows_is_counted(byte_compiler: GrammarCompiler) -> None:
+    constraint = byte_compiler.start(grammar(forced=True))
+    text = BYTES.tokenize(call("outline", path="src"))
+    assert say(constraint, text[:20]) == 20
+    assert constraint.count_possible(text[20:]) == len(text) - 20
+    assert constraint.count_possible([*text[20:24], 7, 7]) == 4
+    assert constraint.count_possible([7]) == 0
+    # Asking changes nothing.
+    assert say(constraint, text[20:]) == len(text) - 20
+    assert byte_compiler.start(grammar(window=0)).count_possible([7, 8, 9]) == 3
