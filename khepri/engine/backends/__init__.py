@@ -7,7 +7,7 @@ import os
 
 # A failed assertion of ggml's would start a debugger, which holds the dying process and fills the terminal.
 os.environ["GGML_NO_BACKTRACE"] = "1"
-# Threads of a pass meet a thousand times and spin while they wait, a thousandth of a second and more by GNU OpenMP's own
-# measure. Where another program takes one of the cores, all others then burn theirs: passes took up to sixty times as
-# long, and with a shorter spin two to three times. On quiet cores it makes no difference.
+# The threads of a pass meet a thousand times and spin while they wait for each other, by GNU OpenMP's own measure for
+# milliseconds. Where another program has one of the cores, the others burn theirs: passes then took five times as long,
+# single ones sixty times. With a shorter spin it was two to three times; on quiet cores it made no difference.
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")
