@@ -30,6 +30,8 @@ from tests.support.remembered_backend import RememberedBackend
 from tests.support.statistics import deviation
 from tests.support.tiny_model import write_tiny_model
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
 DRAWS = 20_000
 LENGTH = 3
 SETTINGS = [
@@ -95,13 +97,14 @@ def sample(
     length: int = LENGTH,
     make_constraint: MakeConstraint = lambda: None,
     draft: DraftMode = DraftMode.ALL,
+    draws: int = DRAWS,
 ) -> Counter[Outcome]:
     costs = PassCosts()
     target.sequence_remove(0, 0)
     cascade = Cascade(drafters, Horizon(costs), lambda: 0.0)
     engine = Engine(target, NaivePrefixCache(target), cascade, costs, 128, lambda: 0.0)
     counts: Counter[Outcome] = Counter()
-    for seed in range(DRAWS):
+    for seed in range(draws):
         sampling = SamplingParams(params.temperature, params.top_k, params.top_p, params.min_p, seed)
         request = Request(prompt_of(target), length, sampling, draft=draft, gamma=2)
         generation = generate(engine, request, make_constraint, TokenBuffer())
@@ -119,18 +122,16 @@ def no_constraint() -> None:
     return None
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("params", SETTINGS, ids=str)
-@pytest.mark.parametrize("drafter", ["none", "suffix", "bad"])
+@pytest.mark.parametrize("drafter", ["suffix", "bad"])
 def test_speculation_leaves_the_distribution_as_it_is(
     target: RememberedBackend, params: SamplingParams, drafter: str
 ) -> None:
-    drafters: dict[str, list[Drafter]] = {"none": [], "suffix": [SuffixDrafter()], "bad": [FunctionDrafter(bad_guess)]}
-    counts = sample(target, drafters[drafter], params)
+    drafters: dict[str, Drafter] = {"suffix": SuffixDrafter(), "bad": FunctionDrafter(bad_guess)}
+    counts = sample(target, [drafters[drafter]], params)
     assert deviation(counts, probabilities(target, params, LENGTH, no_constraint)) < 5
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("params", SETTINGS, ids=str)
 def test_a_drafting_model_leaves_the_distribution_as_it_is(
     target: RememberedBackend, drafter_model: RememberedBackend, params: SamplingParams
@@ -140,7 +141,6 @@ def test_a_drafting_model_leaves_the_distribution_as_it_is(
     assert deviation(counts, probabilities(target, params, LENGTH, no_constraint)) < 5
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("draft", [DraftMode.OFF, DraftMode.ALL])
 def test_forced_tokens_and_masks_leave_the_constrained_distribution_as_it_is(
     target: RememberedBackend, drafter_model: RememberedBackend, draft: DraftMode
@@ -153,17 +153,15 @@ def test_forced_tokens_and_masks_leave_the_constrained_distribution_as_it_is(
     assert deviation(counts, probabilities(target, params, 40, lambda: compiler.start(grammar))) < 5
 
 
-@pytest.mark.slow
 def test_this_test_would_notice_a_loop_that_keeps_every_draft(
     target: RememberedBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("khepri.engine.generate.verify", lambda p, drafted, q, random: drafted)
     params = SETTINGS[0]
-    counts = sample(target, [FunctionDrafter(lambda tokens: [5, 6])], params)
+    counts = sample(target, [FunctionDrafter(lambda tokens: [5, 6])], params, draws=DRAWS // 10)
     assert deviation(counts, probabilities(target, params, LENGTH, no_constraint)) > 100
 
 
-@pytest.mark.slow
 def test_this_test_would_notice_a_residual_that_is_forgotten(
     target: RememberedBackend, drafter_model: RememberedBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,5 +171,6 @@ def test_this_test_would_notice_a_residual_that_is_forgotten(
 
     monkeypatch.setattr("khepri.engine.generate.verify", without_residual)
     params = SETTINGS[0]
-    counts = sample(target, [ModelDrafter(drafter_model, target.vocabulary, 128, lambda: 0.0)], params)
+    drafter = ModelDrafter(drafter_model, target.vocabulary, 128, lambda: 0.0)
+    counts = sample(target, [drafter], params, draws=DRAWS // 2)
     assert deviation(counts, probabilities(target, params, LENGTH, no_constraint)) > 10
