@@ -5,7 +5,6 @@ measured first, can have turned them over. Everything else is a defect.
 """
 
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -108,6 +107,8 @@ def run(cwd: Path, flags: Mapping[str, Value], *, as_json: bool, tokens: int | N
             progress("measuring the rounding of passes", 0, wanted)
             items = load_corpus(engine.backend.vocabulary)
             widths = compare_widths(engine.backend, max((item.prompt for item in items), key=len))
+            if not as_json:
+                print(_heading(target, widths), flush=True)
             findings: list[Finding] = []
             for item in _items(items, engine.backend.vocabulary):
                 done = sum(finding.comparison.tokens for finding in findings)
@@ -115,9 +116,10 @@ def run(cwd: Path, flags: Mapping[str, Value], *, as_json: bool, tokens: int | N
                     break
                 progress(item.name, done, wanted)
                 findings.append(Finding(item.name, _compare(engine, item, target)))
+                if not as_json:
+                    print(_line(findings[-1]), flush=True)
     proof = Proof(target, widths, findings)
-    print(json.dumps(_as_json(proof), indent=2, ensure_ascii=False) if as_json else _as_text(proof))
-    sys.stdout.flush()
+    print(json.dumps(_as_json(proof), indent=2, ensure_ascii=False) if as_json else _summary(proof), flush=True)
     defects = [each for _, each in proof.divergences if proof.is_defect(each)]
     if defects:
         kind = "exact decoding was promised" if proof.is_exact else "rounding does not explain them"
@@ -141,26 +143,31 @@ def _compare(engine: Engine, item: Item, target: Target) -> Comparison:
     return compare(engine, item.prompt, item.max_tokens, lambda: compiler.start(grammar), accelerated)
 
 
-def _as_text(proof: Proof) -> str:
-    """Return the findings as lines for people."""
+def _heading(target: Target, widths: Sequence[WidthDifference]) -> str:
+    """Return what is compared, and how far the passes of this machine differ by rounding."""
+    alike = ", ".join(str(each.width) for each in widths if not each.different_rows) or "none"
+    lines = [
+        f"{target.model.name}, {target.settings.decoding} decoding, draft {target.settings.draft}",
+        "",
+        f"widths of a pass whose logits are those of passes of one token: {alike}",
+    ]
+    lines += [
+        f"  width {each.width}: {each.different_rows} of {each.rows} rows differ, by up to {each.largest:.2g}; "
+        f"the most likely token is another one in {each.flips}"
+        for each in widths
+        if each.different_rows
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _summary(proof: Proof) -> str:
+    """Return every difference with its verdict, and what they amount to."""
     drafted = sum(finding.comparison.drafted for finding in proof.findings)
     accepted = sum(finding.comparison.accepted for finding in proof.findings)
     forced = sum(finding.comparison.forced for finding in proof.findings)
     passes = sum(finding.comparison.passes for finding in proof.findings)
     rate = f"{accepted / drafted:.0%}" if drafted else "nothing drafted"
-    lines = [
-        f"{proof.target.model.name}, {proof.target.settings.decoding} decoding, draft {proof.target.settings.draft}",
-        "",
-        "widths of a pass whose logits are those of passes of one token: "
-        + (", ".join(str(each.width) for each in proof.widths if not each.different_rows) or "none"),
-    ]
-    lines += [
-        f"  width {each.width}: {each.different_rows} of {each.rows} rows differ, by up to {each.largest:.2g}; "
-        f"the most likely token is another one in {each.flips}"
-        for each in proof.widths
-        if each.different_rows
-    ]
-    lines += ["", *(_line(finding) for finding in proof.findings), ""]
+    lines = [""]
     for name, each in proof.divergences:
         verdict = "DEFECT" if proof.is_defect(each) else "near-tie"
         lines.append(
