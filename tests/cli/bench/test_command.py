@@ -80,7 +80,7 @@ def test_what_cannot_be_done_is_said_before_anything_runs(
 
 
 @pytest.mark.real_model
-def test_on_a_real_model_drafts_change_no_speed_without_an_acceptance_rate(khepri: Command, small_model: Path) -> None:
+def test_on_a_real_model_an_edit_is_drafted_and_its_acceptance_is_shown(khepri: Command, small_model: Path) -> None:
     done = khepri.run("bench", "--quick", "--json", "--model", str(small_model), KHEPRI_THREADS="0")
     assert done.returncode == exits.ANSWERED, done.stderr
     said = json.loads(done.stdout)
