@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from khepri.engine.backend import Backend, Batch
 from khepri.engine.pass_cost import MOST_ROWS
@@ -30,6 +31,9 @@ class WidthDifference:
     """Largest difference of a logit."""
     flips: int
     """Rows whose most likely token differs."""
+    largest_lead_change: float
+    """Largest change of the lead that the most likely token of single passes has over the next: what rounding does to
+    a choice, where ``largest`` may be a token that nobody would choose."""
 
 
 def compare_widths(backend: Backend, tokens: Sequence[int], widths: Sequence[int] = WIDTHS) -> list[WidthDifference]:
@@ -52,6 +56,8 @@ def compare_widths(backend: Backend, tokens: Sequence[int], widths: Sequence[int
     backend.sequence_remove(0, 0)
     _evaluate(backend, tokens, 0, start, width=MOST_ROWS)
     single = _evaluate(backend, tokens, start, len(tokens), width=1)
+    leaders = np.argpartition(single, -2, axis=1)[:, -2:]
+    leads = _lead(single, leaders)
     differences = []
     for width in widths:
         if not backend.sequence_remove(0, start):
@@ -60,14 +66,19 @@ def compare_widths(backend: Backend, tokens: Sequence[int], widths: Sequence[int
         gaps = np.abs(rows - single).max(axis=1)
         flips = int((rows.argmax(axis=1) != single.argmax(axis=1)).sum())
         differing = int(np.count_nonzero(gaps))
-        differences.append(WidthDifference(width, differing, len(rows), float(gaps.max()), flips))
+        change = float(np.abs(_lead(rows, leaders) - leads).max())
+        differences.append(WidthDifference(width, differing, len(rows), float(gaps.max()), flips, change))
     backend.sequence_remove(0, 0)
     return differences
 
 
-def _evaluate(
-    backend: Backend, tokens: Sequence[int], start: int, end: int, width: int
-) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+def _lead(rows: NDArray[np.float32], leaders: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Return the logit of each row's leader above that of its second, [n_rows]; ``leaders`` ends with the leader."""
+    logits = np.take_along_axis(rows, leaders, axis=1)
+    return np.asarray(logits[:, 1] - logits[:, 0])
+
+
+def _evaluate(backend: Backend, tokens: Sequence[int], start: int, end: int, width: int) -> NDArray[np.float32]:
     """Evaluate ``tokens[start:end]`` in passes of ``width`` and return their logits, [end - start, n_vocab]."""
     rows = []
     for place in range(start, end, width):

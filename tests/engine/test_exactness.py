@@ -42,8 +42,26 @@ def test_widths_that_round_otherwise_are_named_with_how_far() -> None:
     assert found[4].different_rows == MOST_ROWS - MOST_ROWS % 4
     assert found[4].largest == pytest.approx(0.25, rel=1e-5)
     assert found[4].flips == 0
+    # All logits moved alike.
+    assert found[4].largest_lead_change == pytest.approx(0.0, abs=1e-5)
     # In a row or two that token may be the best one anyway.
     assert MOST_ROWS - MOST_ROWS % 8 - 2 <= found[8].flips <= MOST_ROWS - MOST_ROWS % 8
+
+
+class LeaderBackend(ScriptedBackend):
+    """Puts the most likely token a little higher in every pass of several tokens."""
+
+    def decode(self, batch: Batch) -> Logits:
+        rows = super().decode(batch)
+        if 1 < len(batch.tokens) < MOST_ROWS:
+            rows[np.arange(len(rows)), rows.argmax(axis=1)] += np.float32(0.125)
+        return rows
+
+
+def test_what_rounding_does_to_the_lead_of_a_token_is_told_apart_from_what_it_does_to_any() -> None:
+    (found,) = compare_widths(LeaderBackend(), TEXT, [3])
+    assert found.largest_lead_change == pytest.approx(0.125, rel=1e-5)
+    assert found.flips == 0
 
 
 def test_what_was_in_the_cache_before_does_not_matter() -> None:

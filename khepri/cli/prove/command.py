@@ -29,8 +29,9 @@ EXACT_TOKENS = 5_000
 """The same with ``--exact``, where a single difference counts."""
 _CUTS = (0.45, 0.6, 0.75, 0.9)
 _CUT_TOKENS = 200
-# Rounding adds up over the layers and the tokens before, so that a tie may be wider than the widest single difference.
-_TIE_WIDTHS = 3.0
+# Rounding adds up over the tokens before, which the accelerated run evaluated in wide passes as well, so that a tie may
+# be wider than what the measurement saw of a few dozen tokens.
+_TIE_LEADS = 3.0
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,8 @@ class Proof:
 
     @property
     def tie_gap(self) -> float:
-        """The largest difference of two logits that rounding can turn over."""
-        return _TIE_WIDTHS * max((each.largest for each in self.widths), default=0.0)
+        """The largest lead of one token over another that rounding can turn over."""
+        return _TIE_LEADS * max((each.largest_lead_change for each in self.widths), default=0.0)
 
     @property
     def divergences(self) -> list[tuple[str, Divergence]]:
@@ -153,7 +154,7 @@ def _heading(target: Target, widths: Sequence[WidthDifference]) -> str:
     ]
     lines += [
         f"  width {each.width}: {each.different_rows} of {each.rows} rows differ, by up to {each.largest:.2g}; "
-        f"the most likely token is another one in {each.flips}"
+        f"the lead of the most likely token changes by up to {each.largest_lead_change:.2g}, in {each.flips} it is lost"
         for each in widths
         if each.different_rows
     ]
