@@ -57,7 +57,7 @@ class _Bucket:
     def refresh(self) -> None:
         """Draw the curve, one value for each of 1 to ``MOST_ROWS`` rows, through the knots anew."""
         rows = sorted(self.knots)
-        self.curve = _interpolated(rows, _never_falling([self.knots[r] for r in rows]))
+        self.curve = _divisible(_interpolated(rows, _never_falling([self.knots[r] for r in rows])))
 
 
 class PassCosts:
@@ -216,6 +216,18 @@ def _interpolated(rows: Sequence[int], values: Sequence[float]) -> tuple[float, 
     curve = np.interp(np.arange(1, MOST_ROWS + 1), rows, values)
     curve[rows[-1] :] += climb * np.arange(1, MOST_ROWS + 1 - rows[-1])
     return tuple(curve.tolist())
+
+
+def _divisible(curve: Sequence[float]) -> tuple[float, ...]:
+    """Return the curve with no width dearer than two narrower passes that together evaluate as much.
+
+    A width that something delayed while it was measured would otherwise never be chosen, and so never be known better.
+    """
+    costs: list[float] = []
+    for rows, ms in enumerate(curve, start=1):
+        split = [costs[part - 1] + costs[rows - part - 1] for part in range(1, rows // 2 + 1)]
+        costs.append(min([ms, *split]))
+    return tuple(costs)
 
 
 def _pair(value: Sequence[Any]) -> tuple[float, int]:

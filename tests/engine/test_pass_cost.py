@@ -216,17 +216,32 @@ def test_a_width_far_beyond_the_timed_ones_is_guessed_dear_and_put_right_at_once
 
 
 @pytest.mark.parametrize(
-    ("at_four", "climb"),
-    [(150.0, 250.0), (1000.0, 150.0)],
+    ("widths", "climb"),
+    [
+        ({1: 100.0, 2: 120.0, 4: 150.0, 8: 290.0}, 35.0),
+        ({1: 100.0, 2: 195.0, 4: 380.0, 8: 420.0}, 320.0 / 7),
+    ],
     ids=["steeper at the end", "steeper on the whole"],
 )
 def test_beyond_the_last_timed_width_the_cost_climbs_as_at_the_end_or_as_on_the_whole(
-    at_four: float, climb: float
+    widths: dict[int, float], climb: float
 ) -> None:
-    widths = {1: 100.0, 2: 120.0, 4: at_four, 8: 1150.0}
     costs = PassCosts()
-    costs.measure(widths.__getitem__, 100)
-    assert costs.cost_ms(10, 100) == pytest.approx(1150.0 + 2 * climb)
+    costs.measure(widths.__getitem__, 100, most_rows=8)
+    last = widths[8]
+    assert costs.cost_ms(10, 100) == pytest.approx(last + 2 * climb)
+
+
+def test_a_width_that_was_delayed_while_it_was_measured_is_not_dearer_than_its_parts() -> None:
+    widths = {1: 70.0, 2: 115.0, 4: 200.0, 8: 1500.0}
+    costs = PassCosts()
+    costs.measure(widths.__getitem__, 100, most_rows=8)
+    assert costs.cost_ms(8, 100) == pytest.approx(400.0)
+    assert costs.cost_ms(6, 100) == pytest.approx(315.0)
+    table = [costs.cost_ms(rows, 100) for rows in range(1, 34)]
+    assert table == sorted(table)
+    for rows in range(2, 34):
+        assert all(table[rows - 1] <= table[part - 1] + table[rows - part - 1] + 1e-9 for part in range(1, rows))
 
 
 def test_one_delayed_pass_of_a_width_that_was_only_guessed_hardly_moves_the_timed_one_beside_it() -> None:
