@@ -31,6 +31,9 @@ _CHAIN_OUTCOMES = 2.0
 # What is expected of a match of 1, 2, 3-4, 5-8, 9-16 and more tokens, and of a drafter that has no evidence.
 _SUFFIX_PRIORS = (0.2, 0.35, 0.5, 0.65, 0.85, 0.95)
 _OTHER_PRIOR = 0.7
+# So many tokens of a kind of draft that was never followed are checked at most: the expectation may be wrong, and a wide
+# pass for nothing costs as much as many narrow ones.
+_FIRST_REACH = 4
 _DRAFT_COSTS_KEPT = 5
 # A drafter that seems not to pay is tried for this share of the time, saved up for one trial at most; the first one is
 # given in advance. A trial is a few steps in a row, because in the first of them the drafter has to catch up.
@@ -133,6 +136,7 @@ class Horizon:
         most = max(0, min(available, room, self._most))
         if self._gamma is not None or most == 0:
             return min(self._gamma or 0, most)
+        most = min(most, learner.estimate(evidence).reach)
         rates = self._rates(drafter, evidence, most, self._step)
         best = max(range(most + 1), key=rates.__getitem__)
         if rates[best] > (1.0 + _MARGIN) * rates[0]:
@@ -258,6 +262,11 @@ class _Estimate:
             self.held.append(0.0)
         self.tried[position] += 1.0
         self.held[position] += held
+
+    @property
+    def reach(self) -> int:
+        """How far a draft is trusted: twice as far as one of this kind was ever followed to."""
+        return max(_FIRST_REACH, 2 * len(self.tried))
 
     def alpha(self, positions: int) -> list[float]:
         values = [self.held[0] / self.tried[0]]

@@ -118,7 +118,9 @@ def test_gamma_is_what_a_brute_force_search_of_the_formula_finds(
     horizon = Horizon(costs, most=most)
     teach(horizon, outcomes, drafter)
     horizon.observe_draft(drafter, 2, 2 * d)
-    limit = min(available, room, most)
+    # Twice as far as a draft of this kind was followed: one position more than the longest of those that held.
+    followed = min(12, max(outcomes, default=0) + 1)
+    limit = min(available, room, most, max(4, 2 * followed))
     alphas = horizon.alpha(drafter, 3, limit)
     rates = [expected_rate(alphas, gamma, pending_rows, d, costs) for gamma in range(limit + 1)]
     gamma = horizon.choose(drafter, 3, available, pending_rows, DEPTH, room)
@@ -176,7 +178,18 @@ def test_before_anything_was_seen_a_long_match_is_believed_more_than_a_short_one
     first = [Horizon(measured()).choose(SUFFIX, evidence, 32, 1, DEPTH, 99) for evidence in (1, 2, 3, 8, 16, 17)]
     assert first == sorted(first)
     assert first[0] == 0
-    assert first[-1] >= 8
+    # A pass for nothing costs the more the wider it is, so that even a long match is believed for a few tokens only.
+    assert 0 < first[-1] <= 4
+
+
+def test_a_kind_of_draft_is_trusted_twice_as_far_as_it_was_followed() -> None:
+    horizon = Horizon(measured())
+    trusted = []
+    for held in (3, 6, 9, 12):
+        horizon.follow(Draft((RIGHT,) * held, SUFFIX, 40), 0)
+        horizon.commit([RIGHT] * held)
+        trusted.append(horizon.choose(SUFFIX, 40, 32, 1, DEPTH, 99))
+    assert trusted == [6, 12, 18, 24]
 
 
 def test_each_position_has_its_own_acceptance_and_unseen_ones_lean_on_the_one_before() -> None:
