@@ -31,8 +31,8 @@ _CHAIN_OUTCOMES = 2.0
 # What is expected of a match of 1, 2, 3-4, 5-8, 9-16 and more tokens, and of a drafter that has no evidence.
 _SUFFIX_PRIORS = (0.2, 0.35, 0.5, 0.65, 0.85, 0.95)
 _OTHER_PRIOR = 0.7
-# So many tokens of a kind of draft that was never followed are checked at most: the expectation may be wrong, and a wide
-# pass for nothing costs as much as many narrow ones.
+# So many tokens at most are checked of a kind of draft that was never followed: the expectation may be wrong, and a
+# wide pass for nothing costs as much as many narrow ones.
 _FIRST_REACH = 4
 _DRAFT_COSTS_KEPT = 5
 # A drafter that seems not to pay is tried for this share of the time, saved up for one trial at most; the first one is
