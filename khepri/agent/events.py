@@ -34,6 +34,8 @@ class Thinking:
     """All of it so far in this turn."""
     tokens: int
     tokens_per_s: float
+    acceptance_rate: float | None = None
+    """Accepted draft tokens over proposed ones in this turn; None when nothing was drafted."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class AnswerDelta:
     tokens: int
     """Tokens generated so far in this turn."""
     tokens_per_s: float
+    acceptance_rate: float | None = None
+    """Accepted draft tokens over proposed ones in this turn; None when nothing was drafted."""
 
 
 @dataclass(frozen=True)

@@ -206,13 +206,13 @@ class AgentLoop:
 
     def _emit_text(self, reply: Reply, snapshot: Snapshot, progress: _Progress) -> None:
         if reply.is_undecided(snapshot.completion_tokens):
-            self._emit(Thinking(reply.text, snapshot.completion_tokens, _rate(snapshot)))
+            self._emit(Thinking(reply.text, snapshot.completion_tokens, _rate(snapshot), _acceptance(snapshot)))
             return
         if progress.answer_started_s is None:
             progress.answer_started_s = time.perf_counter()
         fresh = reply.take_fresh()
         if fresh:
-            self._emit(AnswerDelta(fresh, snapshot.completion_tokens, _rate(snapshot)))
+            self._emit(AnswerDelta(fresh, snapshot.completion_tokens, _rate(snapshot), _acceptance(snapshot)))
 
     def _close(self, reply: Reply, progress: _Progress) -> None:
         """Decide what a finished turn is, and emit what was held back of an answer."""
@@ -335,3 +335,7 @@ def _prefill_progress(snapshot: Snapshot) -> PrefillProgress:
 
 def _rate(snapshot: Snapshot) -> float:
     return snapshot.completion_tokens / snapshot.decode_s if snapshot.decode_s else 0.0
+
+
+def _acceptance(snapshot: Snapshot) -> float | None:
+    return snapshot.accepted_tokens / snapshot.drafted_tokens if snapshot.drafted_tokens else None

@@ -69,8 +69,8 @@ class ProgressLine:
             case PrefillProgress(done, total, cached, rate) if total > cached:
                 percent = 100 * (done - cached) // (total - cached)
                 self._show(f"reading {percent}% of {total - cached:,} tokens · {rate:.0f} tokens/s")
-            case Thinking(_, tokens, rate):
-                self._show(f"thinking · {tokens} tokens · {rate:.1f} tokens/s")
+            case Thinking(_, tokens, rate, acceptance):
+                self._show(f"thinking · {tokens} tokens · {rate:.1f} tokens/s ({_acceptance(acceptance)})")
             case ToolStarted(step, tool, arguments):
                 self._show(f"step {step}: {escape(describe_call(tool, arguments))}")
             case ToolFinished():
@@ -232,12 +232,15 @@ def describe_call(tool: str, arguments: Mapping[str, object]) -> str:
 def summarize(finished: Finished) -> str:
     """Return the figures of a task in one line; a speed never stands without its acceptance rate."""
     usage, timing = finished.usage, finished.timing
-    acceptance = "plain decoding" if timing.acceptance_rate is None else f"acceptance {timing.acceptance_rate:.0%}"
     return (
         f"{timing.total_ms / 1000:.1f} s · {len(finished.steps)} steps · {usage.completion_tokens} tokens at "
-        f"{timing.decode_tokens_per_s:.1f} tokens/s ({acceptance}) · {usage.prompt_tokens:,} prompt tokens, "
-        f"{usage.cached_tokens:,} of them cached"
+        f"{timing.decode_tokens_per_s:.1f} tokens/s ({_acceptance(timing.acceptance_rate)}) · "
+        f"{usage.prompt_tokens:,} prompt tokens, {usage.cached_tokens:,} of them cached"
     )
+
+
+def _acceptance(rate: float | None) -> str:
+    return "plain decoding" if rate is None else f"acceptance {rate:.0%}"
 
 
 def _event_fields(event: Event) -> dict[str, object]:

@@ -90,13 +90,13 @@ def _decode(engine: Engine, request: Request, output: Output, rows: Logits) -> N
         output: Where tokens are committed.
         rows: Logits after the prompt's last token, float32 ``[1, n_vocab]``; later of every token that was verified.
     """
-    random = np.random.default_rng(request.sampling.seed)
+    chance = _Chance(request)
     engine.cascade.start(request)
     draft: Draft | None = None
     pass_ms: float | None = None
     while output.missing:
         known = len(output.tokens)
-        accepted = _verify(request, output, rows, draft, random)
+        accepted = _verify(request, output, rows, draft, chance)
         _roll_back(engine, draft, accepted)
         if request.draft is not DraftMode.OFF:
             _commit_forced(output)
@@ -111,11 +111,26 @@ def _decode(engine: Engine, request: Request, output: Output, rows: Logits) -> N
                 output.stop(StopReason.CONTEXT_FULL)
 
 
-def _verify(request: Request, output: Output, rows: Logits, draft: Draft | None, random: np.random.Generator) -> int:
+class _Chance:
+    """Chance that hangs on the place of a token alone, so that a seed gives the same answer however it is drafted."""
+
+    def __init__(self, request: Request) -> None:
+        entropy = np.random.SeedSequence(request.sampling.seed).entropy
+        assert isinstance(entropy, int)
+        self._entropy = entropy
+        self._prompt_tokens = len(request.prompt)
+
+    def at(self, place: int) -> np.random.Generator:
+        """Return the generator for the token at ``place`` in the answer."""
+        return np.random.default_rng((self._entropy, self._prompt_tokens + place))
+
+
+def _verify(request: Request, output: Output, rows: Logits, draft: Draft | None, chance: _Chance) -> int:
     """Commit the drafted tokens that hold, then one more from the target; return how many of the draft held."""
     drafted = draft.tokens if draft is not None else ()
     accepted = 0
     for position, row in enumerate(rows):
+        random = chance.at(len(output.tokens))
         p = transform(row if output.constraint is None else output.constraint.restrict(row), request.sampling)
         if position == len(drafted):
             output.commit(draw(p, random))

@@ -21,27 +21,28 @@ def verify(p: Distribution, drafted: int, q: Distribution | None, random: np.ran
         q: What ``drafted`` was drawn from; None if it was proposed with certainty.
         random: Where chance comes from; not asked when ``p`` leaves no choice.
     """
-    p_x, q_x = _probability(p, drafted), 1.0 if q is None else _probability(q, drafted)
+    if q is None:
+        # Kept with probability p(x) and otherwise replaced from p without x: that is a draw from p, and the same one as
+        # without a draft.
+        return draw(p, random)
+    p_x, q_x = _probability(p, drafted), _probability(q, drafted)
     if p_x >= q_x:
         return drafted
     if p_x > 0.0 and random.random() * q_x < p_x:
         return drafted
-    return draw(_residual(p, drafted, q), random)
+    return draw(_residual(p, q), random)
 
 
 def _probability(distribution: Distribution, token: int) -> float:
     return float(distribution.probabilities[distribution.ids == token].sum())
 
 
-def _residual(p: Distribution, drafted: int, q: Distribution | None) -> Distribution:
+def _residual(p: Distribution, q: Distribution) -> Distribution:
     """Return max(0, p - q), normalised: what the target wants more of than the drafter offers."""
-    if q is None:
-        excess = np.where(p.ids == drafted, 0.0, p.probabilities)
-    else:
-        order = np.argsort(q.ids)
-        place = np.minimum(np.searchsorted(q.ids[order], p.ids), q.ids.size - 1)
-        offered = np.where(q.ids[order][place] == p.ids, q.probabilities[order][place], 0.0)
-        excess = np.maximum(0.0, p.probabilities - offered)
+    order = np.argsort(q.ids)
+    place = np.minimum(np.searchsorted(q.ids[order], p.ids), q.ids.size - 1)
+    offered = np.where(q.ids[order][place] == p.ids, q.probabilities[order][place], 0.0)
+    excess = np.maximum(0.0, p.probabilities - offered)
     kept = excess > 0.0
     if not kept.any():  # p and q differ by rounding alone
         return p

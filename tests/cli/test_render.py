@@ -57,7 +57,7 @@ EVENTS: tuple[Event, ...] = (
     ModelLoading(MARKUP),
     PrefillProgress(50, 100, 10, 200.0),
     PrefillProgress(100, 100, 100, 0.0),
-    Thinking("hm", 1, 30.0),
+    Thinking("hm", 1, 30.0, 0.5),
     ToolStarted(1, "read", {"path": MARKUP}),
     TOOL,
     Notice("only a word"),

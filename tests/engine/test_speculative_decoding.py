@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 
 from khepri.agent.protocol import CALL_END, TRIGGER, tool_grammar
 from khepri.engine.constrain import Constraint, GrammarCompiler
-from khepri.engine.request import DraftCount, DrafterName, DraftMode, Request, StopReason, ToolCallGrammar
+from khepri.engine.request import (
+    DraftCount,
+    DrafterName,
+    DraftMode,
+    Request,
+    SamplingParams,
+    StopReason,
+    ToolCallGrammar,
+)
 from khepri.errors import DecodeError
 from khepri.tools.registry import Registry
 from tests.support.decoding import BYTES, PROMPT, FunctionDrafter, ScriptedEngine
@@ -194,3 +202,20 @@ def test_the_time_of_a_pass_is_shared_by_its_tokens() -> None:
     assert len(set(generation.token_ms[1:5])) == 1
     assert sum(generation.token_ms) <= generation.decode_ms
     assert sum(generation.passes_ms) + sum(generation.overheads_ms) == pytest.approx(sum(generation.token_ms[1:]))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_seed_gives_the_same_answer_however_it_is_drafted(seed: int) -> None:
+    sampling = SamplingParams(1.0, top_k=6, seed=seed)
+    expected = ScriptedEngine().run(Request(PROMPT, 30, sampling, draft=DraftMode.OFF)).tokens
+    assert ScriptedEngine().run(Request(PROMPT, 30, sampling, draft=DraftMode.OFF)).tokens == expected
+    for wrong_every in (0, 2, 5):
+        for gamma in (None, 1, 4, 7):
+            engine = ScriptedEngine(drafters=[FunctionDrafter(prophet(expected, wrong_every=wrong_every))])
+            assert engine.run(Request(PROMPT, 30, sampling, gamma=gamma)).tokens == expected
+
+
+def test_without_a_seed_answers_differ() -> None:
+    sampling = SamplingParams(1.0)
+    answers = {ScriptedEngine().run(Request(PROMPT, 30, sampling)).tokens for _ in range(4)}
+    assert len(answers) == 4

@@ -90,7 +90,8 @@ def run(cwd: Path, flags: Mapping[str, Value], *, as_json: bool, tokens: int | N
         tokens: Compare at least so many tokens; None takes the usual number.
 
     Raises:
-        BrokenPromiseError: A difference was found that rounding does not explain, or with ``--exact`` any.
+        BrokenPromiseError: A difference was found that rounding does not explain, or with ``--exact`` any; or too
+            little was compared to say so.
         UsageError: ``tokens`` or a flag cannot be used.
         NoModelError: A model is not on this machine.
         ModelError: A model cannot be loaded, or a pass failed.
@@ -99,8 +100,8 @@ def run(cwd: Path, flags: Mapping[str, Value], *, as_json: bool, tokens: int | N
     wanted = tokens if tokens is not None else EXACT_TOKENS if target.settings.decoding is Decoding.EXACT else TOKENS
     if wanted < 1:
         raise UsageError(f"--tokens {wanted} compares nothing")
-    if DraftMode(target.settings.draft) is DraftMode.OFF:
-        raise UsageError('there is nothing to prove with draft = "off"', "choose --draft suffix, model or all")
+    if DraftMode(target.settings.draft) is DraftMode.OFF or target.settings.gamma == 0:
+        raise UsageError('there is nothing to prove with draft = "off" or gamma = 0', "let something be drafted")
     files = EngineFiles(paths.probe_cache_file(), paths.pass_costs_file(), paths.exactness_file())
     with shown_progress("comparing plain and accelerated decoding") as progress:
         progress("loading the model", 0, wanted)
@@ -122,6 +123,12 @@ def run(cwd: Path, flags: Mapping[str, Value], *, as_json: bool, tokens: int | N
     proof = Proof(target, widths, findings)
     print(json.dumps(_as_json(proof), indent=2, ensure_ascii=False) if as_json else _summary(proof), flush=True)
     defects = [each for _, each in proof.divergences if proof.is_defect(each)]
+    if proof.tokens < wanted:
+        raise BrokenPromiseError(f"the corpus holds {proof.tokens} tokens, fewer than the {wanted} to be compared")
+    if not any(finding.comparison.drafted or finding.comparison.forced for finding in findings):
+        raise BrokenPromiseError(
+            "nothing was drafted, so that nothing was proven", "choose more --tokens, or a --gamma"
+        )
     if defects:
         kind = "exact decoding was promised" if proof.is_exact else "rounding does not explain them"
         raise BrokenPromiseError(f"{len(defects)} of {proof.tokens} tokens differ, and {kind}", "please report this")
