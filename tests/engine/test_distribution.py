@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from khepri.engine.backend import LoadOptions
@@ -23,8 +22,7 @@ from khepri.engine.horizon import Horizon
 from khepri.engine.naive_prefix import NaivePrefixCache
 from khepri.engine.pass_cost import PassCosts
 from khepri.engine.request import DraftMode, Request, SamplingParams, ToolCallGrammar
-from khepri.engine.sampling import Distribution, draw, transform
-from khepri.engine.speculate import verify
+from khepri.engine.sampling import transform
 from tests.support.decoding import FunctionDrafter
 from tests.support.remembered_backend import RememberedBackend
 from tests.support.statistics import deviation
@@ -160,17 +158,3 @@ def test_this_test_would_notice_a_loop_that_keeps_every_draft(
     params = SETTINGS[0]
     counts = sample(target, [FunctionDrafter(lambda tokens: [5, 6])], params, draws=DRAWS // 10)
     assert deviation(counts, probabilities(target, params, LENGTH, no_constraint)) > 100
-
-
-def test_this_test_would_notice_a_residual_that_is_forgotten(
-    target: RememberedBackend, drafter_model: RememberedBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def without_residual(p: Distribution, drafted: int, q: Distribution | None, random: np.random.Generator) -> int:
-        token = verify(p, drafted, q, random)
-        return token if token == drafted else draw(p, random)
-
-    monkeypatch.setattr("khepri.engine.generate.verify", without_residual)
-    params = SETTINGS[0]
-    drafter = ModelDrafter(drafter_model, target.vocabulary, 128, lambda: 0.0)
-    counts = sample(target, [drafter], params, draws=DRAWS // 2)
-    assert deviation(counts, probabilities(target, params, LENGTH, no_constraint)) > 10

@@ -65,3 +65,15 @@ def test_every_outcome_is_possible_for_the_target_and_a_greedy_target_draws_noth
     best = Distribution(target.ids[:1], np.array([1.0]))
     assert verify(best, drafted, None, random) == best.ids[0]
     assert random.bit_generator.state == state
+
+
+def test_these_tests_would_notice_a_residual_that_is_forgotten() -> None:
+    target, drafter = distribution([0.5, 0.3, 0.2, 0, 0, 0]), distribution([0.1, 0.1, 0.8, 0, 0, 0])
+    random = np.random.default_rng(1)
+
+    def without_residual(drafted: int) -> int:
+        token = verify(target, drafted, drafter, random)
+        return token if token == drafted else draw(target, random)
+
+    counts = Counter(without_residual(draw(drafter, random)) for _ in range(20_000))
+    assert deviation(counts, as_dict(target)) > 100
