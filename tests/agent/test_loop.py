@@ -173,7 +173,9 @@ def test_an_answer_has_no_more_tokens_than_allowed(root: Path) -> None:
 
 
 def test_an_answer_that_goes_in_circles_is_stopped_and_said_so(root: Path) -> None:
-    with Conversation(root, ["Here is the code again. " * 80], max_tokens=1500, use_tools=False) as talk:
+    reply = "Here is the code again. " * 80
+    # The loop looks thirty times a second: the answer has to take longer than a few of its looks.
+    with Conversation(root, [reply], max_tokens=1500, use_tools=False, seconds_per_token=0.002) as talk:
         finished = talk.run()
     assert finished.stop_reason == "loop"
     assert finished.usage.completion_tokens < 1500
