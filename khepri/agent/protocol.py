@@ -50,6 +50,15 @@ def tool_grammar(manifests: Sequence[Manifest], files: Sequence[str], folders: S
     return "\n".join([rules[0], "call: " + " | ".join(calls), *rules[1:]])
 
 
+def folders_of(files: Sequence[str]) -> tuple[str, ...]:
+    """Return every folder that holds a file, at any depth, sorted, with the root as ``.`` first."""
+    found = {"."}
+    for file in files:
+        parts = file.split("/")[:-1]
+        found.update("/".join(parts[: depth + 1]) for depth in range(len(parts)))
+    return tuple(sorted(found))
+
+
 def opening_grammar(call_grammar: str, cited: Sequence[str]) -> str:
     """Return the Lark grammar of how a reply begins once files were read: with the path of one of them, or a call.
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from khepri.agent.token_cache import TokenCache
 from khepri.engine.backend import Vocabulary
 from khepri.errors import ToolError
-from khepri.repo.facts import MAX_FILE_BYTES
+from khepri.repo.facts import MAX_FILE_BYTES, unchanged_mark
 from khepri.repo.roles import role_of
 from khepri.repo.root import Repository
 from khepri.repo.text import read_text
@@ -71,9 +71,7 @@ class RepositoryTokens:
             except OSError:
                 continue
             if 0 < status.st_size <= MAX_FILE_BYTES:
-                # The change time too: a restored modification time does not hide a change of the same length.
-                name = f"{status.st_mtime_ns} {status.st_ctime_ns} {status.st_size} {status.st_ino}"
-                found.append(SourceFile(path, name, status.st_size))
+                found.append(SourceFile(path, unchanged_mark(status), status.st_size))
         return sorted(found, key=lambda file: (-role_of(file.path).weight, file.size_bytes, file.path))
 
     def contents(self, files: list[SourceFile], max_tokens: int) -> dict[str, SourceFile]:

@@ -15,7 +15,7 @@ from khepri.agent.events import Event, Finished, ModelLoading, Notice
 from khepri.agent.loop import AgentLoop, LoopSettings
 from khepri.agent.preamble import build_preamble
 from khepri.agent.prompt import Prompt
-from khepri.agent.protocol import ToolCall, tool_grammar
+from khepri.agent.protocol import ToolCall, folders_of, tool_grammar
 from khepri.agent.repository_drafts import RepositoryDrafts
 from khepri.config import Config, Decoding, Draft
 from khepri.engine.launch import EngineFiles, EngineSettings, launch
@@ -214,7 +214,7 @@ class Session:
         config = self._config
         manifests = self._registry.manifests
         files = self._repository.files()
-        grammar = tool_grammar(manifests, files, _folders(files)) if manifests else ""
+        grammar = tool_grammar(manifests, files, folders_of(files)) if manifests else ""
         settings = LoopSettings(
             steps=config.steps,
             max_tokens=config.max_tokens,
@@ -271,12 +271,3 @@ def _look(place: Place) -> ToolCall:
 
 def _permissions(config: Config) -> dict[str, str]:
     return {"read": config.permission_read, "git": config.permission_git, "command": config.permission_command}
-
-
-def _folders(files: tuple[str, ...]) -> tuple[str, ...]:
-    """Return every folder that holds a file, sorted, with the root as ``.`` first."""
-    found = {"."}
-    for file in files:
-        parts = file.split("/")[:-1]
-        found.update("/".join(parts[: depth + 1]) for depth in range(len(parts)))
-    return tuple(sorted(found))

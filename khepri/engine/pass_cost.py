@@ -6,10 +6,7 @@ two widths are compared one right after the other. Otherwise a minute of other p
 dear and several are cheap. Who decodes, and what the costs decide, is not known here.
 """
 
-import json
 import math
-import os
-import tempfile
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from khepri.engine import json_cache
 
 MOST_ROWS = 33
 """Widest pass that is told apart: one token that has to be evaluated anyway and 32 drafted ones."""
@@ -148,13 +147,13 @@ class PassCosts:
         """
         if not self._buckets:
             return
-        others = {key: value for key, value in _read(path).items() if key != identity}
+        others = {key: value for key, value in json_cache.read(path).items() if key != identity}
         kept = dict(list(others.items())[1 - _MOST_IDENTITIES :])
         buckets = [
             {"depth": bucket.depth, "ms": {str(r): [knot.ms, knot.samples] for r, knot in bucket.knots.items()}}
             for bucket in self._buckets.values()
         ]
-        _write(path, {**kept, identity: buckets})
+        json_cache.write(path, {**kept, identity: buckets})
 
     @classmethod
     def load(cls, path: Path, identity: str) -> "PassCosts":
@@ -163,8 +162,9 @@ class PassCosts:
         A missing, damaged or foreign file gives an empty table.
         """
         costs = cls()
+        known: dict[str, Any] = json_cache.read(path)
         try:
-            for entry in _read(path).get(identity, []):
+            for entry in known.get(identity, []):
                 bucket = _Bucket(int(entry["depth"]), {int(r): _Knot(*_pair(v)) for r, v in entry["ms"].items()})
                 if bucket.depth < 0 or not bucket.knots or not all(1 <= rows <= MOST_ROWS for rows in bucket.knots):
                     return cls()
@@ -235,27 +235,3 @@ def _pair(value: Sequence[Any]) -> tuple[float, int]:
     if not (0.0 < ms < math.inf and samples >= 0):
         raise ValueError(f"not a cost: {value}")
     return ms, samples
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return entries if isinstance(entries, dict) else {}
-
-
-def _write(path: Path, entries: dict[str, Any]) -> None:
-    """Write through a temporary file, which the library makes with mode 0600."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, prefix=".pass_cost", delete=False
-        ) as file:
-            json.dump(entries, file)
-    except OSError:
-        return
-    try:
-        os.replace(file.name, path)
-    except OSError:
-        os.unlink(file.name)

@@ -7,19 +7,18 @@ is kept for this (library build, CPU, model) triple.
 Run as ``python -m khepri.engine.probe``, this module is that child.
 """
 
-import json
-import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
+from khepri.engine import json_cache
 from khepri.engine.backend import Batch, LoadOptions
 from khepri.engine.hardware import describe_cpu
 from khepri.errors import CancelledError, KhepriError, ModelLoadError, OutOfMemoryError
@@ -193,27 +192,15 @@ def _file_identity(path: Path) -> str:
 
 
 def _read_verdicts(cache_file: Path) -> dict[str, Verdict]:
+    entries: dict[str, Any] = json_cache.read(cache_file)
     try:
-        entries = json.loads(cache_file.read_text(encoding="utf-8"))
         return {key: Verdict(bool(e["extra_buffers"]), str(e["reason"])) for key, e in entries.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (KeyError, TypeError):
         return {}
 
 
 def _write_verdicts(cache_file: Path, verdicts: dict[str, Verdict]) -> None:
-    """Write atomically; a cache that cannot be written is only a cache."""
-    try:
-        cache_file.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=cache_file.parent, prefix=".probe", delete=False
-        ) as file:
-            json.dump({key: _entry(verdict) for key, verdict in verdicts.items()}, file, indent=1)
-    except OSError:
-        return
-    try:
-        os.replace(file.name, cache_file)
-    except OSError:
-        os.unlink(file.name)
+    json_cache.write(cache_file, {key: _entry(verdict) for key, verdict in verdicts.items()})
 
 
 def _entry(verdict: Verdict) -> dict[str, bool | str]:

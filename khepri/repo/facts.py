@@ -53,6 +53,14 @@ class Facts:
     """How often it uses each identifier, the most frequent ones."""
 
 
+def unchanged_mark(status: os.stat_result) -> str:
+    """Return a text that stays the same only as long as a file is not written to.
+
+    The change time is in it too: a restored modification time does not hide a change of the same length.
+    """
+    return f"{status.st_mtime_ns} {status.st_ctime_ns} {status.st_size} {status.st_ino}"
+
+
 class FactsCache:
     """The facts of one repository's files. Belongs to one thread; close it after use."""
 
@@ -236,11 +244,9 @@ class FactsCache:
 
     def _status(self, path: str) -> str:
         try:
-            status = os.lstat(self._repository.root / path)
+            return unchanged_mark(os.lstat(self._repository.root / path))
         except OSError:
             return ""
-        # The change time too: a restored modification time does not hide a change of the same length.
-        return f"{status.st_mtime_ns} {status.st_ctime_ns} {status.st_size} {status.st_ino}"
 
     def _text(self, path: str) -> str | None:
         try:

@@ -68,8 +68,10 @@ def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
 
 def test_closing_twice_is_harmless(options: LoadOptions) -> None:
     plain = LlamaCppPlain(options)
+    assert plain._llama.model is not None
     plain.close()
     plain.close()
+    assert plain._llama.model is None
 
 
 @pytest.mark.parametrize("extra_buffers", [True, False])

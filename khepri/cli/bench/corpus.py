@@ -4,13 +4,12 @@ Its texts lie in ``prompts/bench/``; what is done with them is not known here.
 """
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from khepri.agent.prompt import Prompt
-from khepri.agent.protocol import TRIGGER, tool_grammar
+from khepri.agent.protocol import TRIGGER, folders_of, tool_grammar
 from khepri.assets import render_prompt, tools_dir
 from khepri.engine.backend import Vocabulary
 from khepri.engine.request import ToolCallGrammar
@@ -90,7 +89,7 @@ def load_corpus(vocabulary: Vocabulary) -> tuple[Item, ...]:
         False: render_prompt("bench/system.md").strip(),
         True: render_prompt("bench/system_with_tools.md", tools=described, files="\n".join(files)).strip(),
     }
-    grammar = ToolCallGrammar(TRIGGER, tool_grammar(manifests, files, _folders(files)), 0, forced=True)
+    grammar = ToolCallGrammar(TRIGGER, tool_grammar(manifests, files, folders_of(files)), 0, forced=True)
     items = []
     for text in _TEXTS:
         is_call = text.class_ is TaskClass.TOOL_CALL
@@ -104,9 +103,3 @@ def load_corpus(vocabulary: Vocabulary) -> tuple[Item, ...]:
 def _describe(manifest: Manifest) -> str:
     example = json.dumps({"name": manifest.name, "arguments": dict(manifest.example)})
     return f"- {manifest.name}: {manifest.description}. {example}"
-
-
-def _folders(files: Sequence[str]) -> list[str]:
-    """Return the folders of the files, at any depth, and the root."""
-    parts = [file.split("/")[:-1] for file in files]
-    return sorted({"."} | {"/".join(each[: depth + 1]) for each in parts for depth in range(len(each))})

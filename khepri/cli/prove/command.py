@@ -20,7 +20,7 @@ from khepri.engine.constrain import GrammarCompiler
 from khepri.engine.exactness import WidthDifference, compare_widths
 from khepri.engine.generate import Engine
 from khepri.engine.launch import EngineFiles, open_engine
-from khepri.engine.request import DraftMode, Request
+from khepri.engine.request import DraftMode
 from khepri.errors import BrokenPromiseError, UsageError
 
 TOKENS = 1_500
@@ -144,11 +144,11 @@ def _items(items: Sequence[Item], vocabulary: Vocabulary) -> Iterator[Item]:
 
 
 def _compare(engine: Engine, item: Item, target: Target) -> Comparison:
-    accelerated = Request((0,), 1, draft=DraftMode(target.settings.draft), gamma=target.settings.gamma)
+    draft, gamma = DraftMode(target.settings.draft), target.settings.gamma
     if item.grammar is None:
-        return compare(engine, item.prompt, item.max_tokens, lambda: None, accelerated)
+        return compare(engine, item.prompt, item.max_tokens, lambda: None, draft, gamma)
     grammar, compiler = item.grammar, GrammarCompiler(engine.backend.vocabulary)
-    return compare(engine, item.prompt, item.max_tokens, lambda: compiler.start(grammar), accelerated)
+    return compare(engine, item.prompt, item.max_tokens, lambda: compiler.start(grammar), draft, gamma)
 
 
 def _heading(target: Target, widths: Sequence[WidthDifference]) -> str:

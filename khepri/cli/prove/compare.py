@@ -56,7 +56,12 @@ class Comparison:
 
 
 def compare(
-    engine: Engine, prompt: Sequence[int], max_tokens: int, make_constraint: ConstraintMaker, accelerated: Request
+    engine: Engine,
+    prompt: Sequence[int],
+    max_tokens: int,
+    make_constraint: ConstraintMaker,
+    draft: DraftMode,
+    gamma: int | None,
 ) -> Comparison:
     """Decode ``prompt`` greedily without drafts and with them, and return where the tokens differ.
 
@@ -67,7 +72,8 @@ def compare(
         prompt: Token ids.
         max_tokens: Most tokens of the answer.
         make_constraint: Returns a fresh constraint at every call, or None for free text.
-        accelerated: How the accelerated run drafts; its prompt and budget are not used.
+        draft: Who drafts in the accelerated run.
+        gamma: How many drafted tokens one pass of it verifies; None chooses at every step.
 
     Raises:
         ContextFullError: The prompt leaves no room for an answer.
@@ -82,7 +88,7 @@ def compare(
     drafted = accepted = forced = passes = start = 0
     while start < len(plain):
         said = plain[:start]
-        request = replace(accelerated, prompt=(*prompt, *said), max_tokens=len(plain) - start)
+        request = Request((*prompt, *said), len(plain) - start, draft=draft, gamma=gamma)
         generation = generate(engine, request, partial(_resume, make_constraint, said), TokenBuffer())
         drafted += generation.drafted_tokens
         accepted += generation.accepted_tokens

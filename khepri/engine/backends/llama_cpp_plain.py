@@ -15,7 +15,7 @@ from typing import Any
 from llama_cpp import Llama
 
 from khepri.engine.backend import LoadOptions
-from khepri.engine.backends import llama_cpp
+from khepri.engine.backends import llama_cpp as _sets_the_log  # noqa: F401 - imported for what it does
 from khepri.errors import DecodeError, ModelLoadError
 
 
@@ -99,8 +99,3 @@ class _Llama(Llama):
     def model_params(self, parameters: Any) -> None:  # noqa: ANN401 - a structure of the library
         parameters.use_extra_bufts = self._extra_buffers
         self._parameters = parameters
-
-
-def library_version() -> str:
-    """Return the version of llama-cpp-python."""
-    return llama_cpp.library_version()

@@ -7,13 +7,13 @@ from khepri.agent.protocol import CALL_END, TRIGGER, tool_grammar
 from khepri.cli.prove.compare import compare
 from khepri.engine.backend import Batch, Logits
 from khepri.engine.constrain import Constraint, GrammarCompiler
-from khepri.engine.request import Request, ToolCallGrammar
+from khepri.engine.request import DraftMode, ToolCallGrammar
 from khepri.tools.registry import Registry
 from tests.support.decoding import BYTES, PROMPT, FunctionDrafter, ScriptedEngine
 from tests.support.scripted_backend import END, ScriptedBackend, reply_script
 
 REPLY = (*b"twelve bytes and some more", END)
-ACCELERATED = Request((0,), 1, gamma=4)
+ACCELERATED = (DraftMode.SUFFIX, 4)
 
 
 class RoundingBackend(ScriptedBackend):
@@ -40,7 +40,7 @@ def no_constraint() -> Constraint | None:
 def test_runs_that_are_the_same_have_no_differences() -> None:
     engine = ScriptedEngine(drafters=[FunctionDrafter(prophet)])
     engine.says(REPLY)
-    found = compare(engine.engine, PROMPT, 40, no_constraint, ACCELERATED)
+    found = compare(engine.engine, PROMPT, 40, no_constraint, *ACCELERATED)
     assert found.tokens == len(REPLY)
     assert found.divergences == ()
     assert (found.drafted, found.accepted) == (20, 20)
@@ -64,7 +64,7 @@ def test_every_near_tie_that_rounding_turns_over_is_found_with_its_margin() -> N
         return float(row[ord("Z")] - row[REPLY[said]])
 
     engine = ScriptedEngine(RoundingBackend(script=script), drafters=[FunctionDrafter(prophet)])
-    found = compare(engine.engine, PROMPT, 40, no_constraint, ACCELERATED)
+    found = compare(engine.engine, PROMPT, 40, no_constraint, *ACCELERATED)
     assert [each.position for each in found.divergences] == [3, 9]
     assert {each.accelerated for each in found.divergences} == {"Z"}
     for each in found.divergences:
@@ -76,7 +76,7 @@ def test_a_loop_that_keeps_what_it_should_refuse_shows_as_wide_gaps(monkeypatch:
     monkeypatch.setattr("khepri.engine.generate.verify", lambda p, drafted, q, random: drafted)
     engine = ScriptedEngine(drafters=[FunctionDrafter(lambda tokens: [ord("!")])])
     engine.says(REPLY)
-    found = compare(engine.engine, PROMPT, 40, no_constraint, ACCELERATED)
+    found = compare(engine.engine, PROMPT, 40, no_constraint, *ACCELERATED)
     assert found.divergences
     assert all(each.gap > 50 for each in found.divergences)
 
@@ -85,7 +85,7 @@ def test_an_answer_that_ends_too_early_is_a_difference(monkeypatch: pytest.Monke
     engine = ScriptedEngine(drafters=[FunctionDrafter(lambda tokens: [END] if len(tokens) > len(PROMPT) + 5 else [])])
     engine.says(REPLY)
     monkeypatch.setattr("khepri.engine.generate.verify", lambda p, drafted, q, random: drafted)
-    found = compare(engine.engine, PROMPT, 40, no_constraint, ACCELERATED)
+    found = compare(engine.engine, PROMPT, 40, no_constraint, *ACCELERATED)
     assert found.divergences[0].accelerated == "<|im_end|>"
     assert found.divergences[0].gap > 50
 
@@ -97,7 +97,7 @@ def test_a_constrained_answer_is_compared_under_its_constraint() -> None:
     backend = RoundingBackend(script=reply_script(len(PROMPT), call))
     engine = ScriptedEngine(backend, drafters=[FunctionDrafter(lambda tokens: call[len(tokens) - len(PROMPT) :])])
     grammar = ToolCallGrammar(TRIGGER, lark, 0, forced=True)
-    found = compare(engine.engine, PROMPT, 200, lambda: compiler.start(grammar), ACCELERATED)
+    found = compare(engine.engine, PROMPT, 200, lambda: compiler.start(grammar), *ACCELERATED)
     assert found.tokens == len(call)
     assert found.divergences == ()
     assert found.forced > 20
