@@ -61,8 +61,9 @@ models: setup ## fetch every model that the tests use, unless they are there
 
 lock: ## renew the locks (needs uv)
 	@command -v $(UV) >/dev/null || { echo "uv is missing; install it with: pipx install uv" >&2; exit 1; }
-	$(LOCK) --no-emit-package llama-cpp-python pyproject.toml requirements/setup.in -o requirements/runtime.lock
-	$(LOCK) --no-emit-package llama-cpp-python pyproject.toml requirements/setup.in --group dev \
+	$(LOCK) --no-emit-package llama-cpp-python --extra fast pyproject.toml requirements/setup.in \
+		-o requirements/runtime.lock
+	$(LOCK) --no-emit-package llama-cpp-python --extra fast pyproject.toml requirements/setup.in --group dev \
 		-c requirements/runtime.lock -o requirements/dev.lock
 	$(LOCK) requirements/native.in -o requirements/native.lock
 	$(LOCK) --no-deps requirements/llama.in -o requirements/llama.lock
