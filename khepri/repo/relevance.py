@@ -1,8 +1,9 @@
 """Where a question is likely to be answered: lexical retrieval, so that a small model starts at the right place.
 
-Two stages. ripgrep counts the question's stems in every visible file, and BM25 with the words of the path ranks the
-files; then the best of them are looked into, and the definition that fits best gives the line. What the question names
-outright, a path or an identifier, wins. The same question on the same files has the same answer.
+ripgrep counts the question's stems in every visible file, and BM25 with the words of the path ranks the files; then the
+best of them are looked into, and the definition that fits best gives the line; at last a place that only
+calls another steps behind it. What the question names outright, a path or an identifier, wins. The same question on the
+same files has the same answer.
 """
 
 import math
@@ -10,16 +11,20 @@ import os
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from khepri.errors import ToolError
+from khepri.repo.delegation import followed
 from khepri.repo.facts import MAX_FILE_BYTES, Facts, FactsCache
 from khepri.repo.occurrences import count_terms, lines_with_terms, terms_in
 from khepri.repo.roles import Role, role_of
 from khepri.repo.root import Repository
 from khepri.repo.symbols import Symbol
+from khepri.repo.text import read_text
 from khepri.repo.words import question_stems, stems_of, subwords
 
 _MAX_QUESTION_CHARS: Final = 2_000
@@ -114,7 +119,18 @@ def likely_places(
         facts = cache.facts(cache.contents(path for path in best if path in readable))
     lines = lines_with_terms(repository, [path for path in best if path in readable], query.weights)
     places = [_look_into(path, scores[path], facts.get(path), lines.get(path, {}), query, idf) for path in best]
-    return tuple(sorted(places, key=lambda place: (-place.score, place.path))[:limit])
+    found = sorted(places, key=lambda place: (-place.score, place.path))[:limit]
+    if query.names or query.paths:
+        return tuple(found)
+    return followed(found, facts, _texts(repository, found), query.weights)
+
+
+def _texts(repository: Repository, places: Sequence[Place]) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for place in places:
+        with suppress(ToolError):
+            texts[place.path] = read_text(repository.root / place.path, MAX_FILE_BYTES).text
+    return texts
 
 
 def _read_question(question: str) -> _Query:

@@ -181,3 +181,10 @@ def test_a_question_about_the_whole_starts_with_the_readme_and_the_entry_points(
     places = ask(project, "What does this repository do, and where is its main entry point?")
     assert [place.path for place in places[:2]] == ["README.md", "src/__main__.py"]
     assert places[0].first_line == 1
+
+
+def test_a_caller_that_the_question_names_stays_before_what_it_calls(project: Path) -> None:
+    (project / "src/area.py").write_text("def undo_all(steps):\n    return pop_undo(steps)\n")
+    (project / "src/stack.py").write_text("def pop_undo(steps):\n    return steps.pop()\n")
+    assert ask(project, "What takes back an undo of the area?")[0].path == "src/stack.py"
+    assert ask(project, "What does undo_all take back?")[0].path == "src/area.py"
