@@ -14,6 +14,7 @@ The tree, with the exit code that ``khepri.cli.exits`` gives to each branch::
     │   └── PullError                4  a model could not be fetched
     ├── ContextFullError             5  the prompt does not fit into the context
     ├── StepLimitError               6  the agent used its steps without an answer
+    ├── RefusedError                 9  a guard, a rule or the state of the disk forbids a change
     ├── BrokenPromiseError           7  a check found that something does not hold which was promised
     ├── CancelledError             130  the user interrupted
     └── ToolError                    -  a tool refused; the model reads it as an observation
@@ -87,6 +88,10 @@ class StepLimitError(KhepriError):
 
 class BrokenPromiseError(KhepriError):
     """A check found that something does not hold which was promised."""
+
+
+class RefusedError(KhepriError):
+    """A change was refused: by a guard, by a rule, or because of what is on the disk."""
 
 
 class CancelledError(KhepriError):

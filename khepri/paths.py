@@ -36,6 +36,16 @@ def models_dir() -> Path:
     return Path(platformdirs.user_data_dir(_APP, appauthor=False)) / "models"
 
 
+def state_dir() -> Path:
+    """Return the folder of what Khepri remembers about the user's repositories and cannot make again."""
+    return Path(platformdirs.user_state_dir(_APP, appauthor=False))
+
+
+def checkpoints_dir() -> Path:
+    """Return the folder of the changes that can be taken back."""
+    return state_dir() / "checkpoints"
+
+
 def cache_dir() -> Path:
     """Return the folder of everything that can be made again."""
     return Path(platformdirs.user_cache_dir(_APP, appauthor=False))

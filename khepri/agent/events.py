@@ -6,6 +6,8 @@ The command line and the terminal app render them; nobody above looks into the a
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from khepri.edits.change import ChangeSet
+from khepri.edits.review import Review
 from khepri.tools.base import JsonValue
 
 
@@ -83,6 +85,80 @@ class Notice:
 
 
 @dataclass(frozen=True)
+class PlanMade:
+    """A change was planned. Comes once, before the first step."""
+
+    steps: tuple[str, ...]
+    """What will be done, a few words each, such as ``rename Session to Conversation``."""
+
+
+@dataclass(frozen=True)
+class StepStarted:
+    """A step of the plan is being worked on; ``Thinking`` and ``PrefillProgress`` may follow."""
+
+    number: int
+    """Its place in the plan, from 1."""
+    total: int
+    text: str
+
+
+@dataclass(frozen=True)
+class StepFinished:
+    """A step of the plan is done."""
+
+    number: int
+    total: int
+    text: str
+    """What came of it: the files and lines, or why it was refused."""
+    is_refused: bool
+    """True if it changes nothing, because a guard or a refactoring library refused it."""
+    reason: str = ""
+    """The kind of refusal, as ``khepri.edits.refusal.Refusal`` names it; empty if it was not refused."""
+
+
+@dataclass(frozen=True)
+class ReviewRequested:
+    """A change waits for the user, and the task with it.
+
+    Show ``review.changes`` and call ``review.answer`` once, from any thread; how to build the answer is said in
+    ``khepri.edits.review``. Cancelling the task answers for the user: nothing is written.
+    """
+
+    review: Review
+
+
+@dataclass(frozen=True)
+class ChangesApplied:
+    """A change was written."""
+
+    checkpoint: int
+    """The number under which it can be taken back."""
+    changes: ChangeSet
+
+
+@dataclass(frozen=True)
+class CheckStarted:
+    """A check of the repository is running."""
+
+    command: str
+
+
+@dataclass(frozen=True)
+class CheckFinished:
+    """A check of the repository has ended."""
+
+    command: str
+    passed: bool
+    summary: str
+    """A few words: ``passed``, ``exit status 1``, ``stopped after 300 s``."""
+    output: str
+    """The end of what it printed."""
+    duration_ms: float
+    confinement: str
+    """What kept it within the repository, such as ``landlock ABI 7``; empty if nothing did."""
+
+
+@dataclass(frozen=True)
 class Usage:
     """Tokens of a whole task."""
 
@@ -108,6 +184,28 @@ class Timing:
 
 
 @dataclass(frozen=True)
+class ChangeReport:
+    """What came of a change that was asked for."""
+
+    outcome: str
+    """``applied``, ``dry_run``, ``rejected`` (by the user), ``refused`` (by a guard or a rule) or ``nothing``."""
+    changes: ChangeSet | None
+    """What was written or, for a dry run, would be; None if there is nothing."""
+    checkpoint: int | None = None
+    """The number under which it can be taken back."""
+    steps: tuple[StepFinished, ...] = ()
+    checks: tuple[CheckFinished, ...] = ()
+    """The last round of checks."""
+    repairs: int = 0
+    """Rounds in which the model was shown failed checks and changed something."""
+
+    @property
+    def checks_passed(self) -> bool:
+        """True if no check of the last round failed."""
+        return all(check.passed for check in self.checks)
+
+
+@dataclass(frozen=True)
 class Finished:
     """The task has ended."""
 
@@ -119,6 +217,24 @@ class Finished:
     stop_reason: str
     """``answered``, ``max_tokens``, ``loop``, ``step_limit``, ``context_full`` or ``interrupted``."""
     notices: tuple[str, ...] = field(default=())
+    report: ChangeReport | None = None
+    """What was changed, for a task that was to change something; ``answer`` is then a sentence about it."""
 
 
-Event = ModelLoading | PrefillProgress | Thinking | AnswerDelta | ToolStarted | ToolFinished | Notice | Finished
+Event = (
+    ModelLoading
+    | PrefillProgress
+    | Thinking
+    | AnswerDelta
+    | ToolStarted
+    | ToolFinished
+    | Notice
+    | PlanMade
+    | StepStarted
+    | StepFinished
+    | ReviewRequested
+    | ChangesApplied
+    | CheckStarted
+    | CheckFinished
+    | Finished
+)

@@ -10,6 +10,7 @@ from khepri.errors import (
     KhepriError,
     ModelError,
     NoModelError,
+    RefusedError,
     StepLimitError,
     ToolError,
     UsageError,
@@ -23,6 +24,9 @@ MODEL_FAILED: Final = 4
 CONTEXT_FULL: Final = 5
 STEP_LIMIT: Final = 6
 PROMISE_BROKEN: Final = 7
+CHECKS_FAILED: Final = PROMISE_BROKEN
+NOTHING_CHANGED: Final = 8
+REFUSED: Final = 9
 INTERRUPTED: Final = 130
 OUTPUT_CLOSED: Final = 141
 TERMINATED: Final = 143
@@ -34,6 +38,7 @@ _CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (ModelError, MODEL_FAILED),
     (ContextFullError, CONTEXT_FULL),
     (StepLimitError, STEP_LIMIT),
+    (RefusedError, REFUSED),
     (BrokenPromiseError, PROMISE_BROKEN),
     (CancelledError, INTERRUPTED),
     (KeyboardInterrupt, INTERRUPTED),
@@ -42,8 +47,9 @@ _CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
 
 HELP: Final = (
     "Exit codes: 0 answered · 1 internal error · 2 wrong usage or configuration · 3 no model · 4 model or backend "
-    "failed · 5 context full · 6 step limit reached without an answer · 7 a promise did not hold (khepri prove) · "
-    "130 interrupted · 141 output closed early · 143 ended by SIGTERM"
+    "failed · 5 context full · 6 step limit reached without an answer · 7 a check failed: a promise did not hold "
+    "(khepri prove), or the repository's checks (khepri refactor) · 8 nothing changed · 9 refused: by you, a rule or a "
+    "guard · 130 interrupted · 141 output closed early · 143 ended by SIGTERM"
 )
 
 

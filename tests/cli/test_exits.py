@@ -22,6 +22,7 @@ CODES = {
     errors.ContextFullError("x", needed_tokens=2, context_tokens=1): 5,
     errors.StepLimitError("x"): 6,
     errors.BrokenPromiseError("x"): 7,
+    errors.RefusedError("x"): 9,
     errors.CancelledError("x"): 130,
     KeyboardInterrupt(): 130,
     BrokenPipeError(): 141,

@@ -1,0 +1,117 @@
+"""Writes a change set as a patch that ``git apply`` takes.
+
+References:
+    https://git-scm.com/docs/diff-format; the base85 of binary patches is the one of Python's ``base64.b85encode``.
+"""
+
+import base64
+import hashlib
+import zlib
+from collections.abc import Iterator
+from typing import Final
+
+from khepri.edits.change import ChangeSet, FileChange, split_lines
+from khepri.edits.line_diff import Region, changed_regions
+
+CONTEXT_LINES: Final = 3
+_NO_END: Final = b"\n\\ No newline at end of file\n"
+_BINARY_LINE_BYTES: Final = 52
+_ESCAPES: Final = {ord("\t"): b"\\t", ord("\n"): b"\\n", ord("\r"): b"\\r", ord('"'): b'\\"', ord("\\"): b"\\\\"}
+
+
+def patch_of(changes: ChangeSet) -> bytes:
+    """Return the change as one patch in git's format, with three lines of context."""
+    return b"".join(file_patch(change) for change in changes.files)
+
+
+def file_patch(change: FileChange) -> bytes:
+    """Return the patch of one file; content with NUL bytes, such as UTF-16, becomes a binary patch."""
+    old_name, new_name = (_quoted(f"{side}/{change.path}".encode("utf-8", "surrogateescape")) for side in "ab")
+    header = b"diff --git %s %s\n" % (old_name, new_name)
+    if change.before is None:
+        header += b"new file mode 100644\n"
+    elif change.after is None:
+        header += b"deleted file mode 100644\n"
+    before, after = change.before or b"", change.after or b""
+    if b"\0" in before + after:
+        return header + _binary(change.before, change.after)
+    if before == after:
+        return header
+    names = b"--- %s\n+++ %s\n" % (
+        b"/dev/null" if change.before is None else old_name,
+        b"/dev/null" if change.after is None else new_name,
+    )
+    return header + names + b"".join(_hunks(split_lines(before), split_lines(after)))
+
+
+def _hunks(old: list[bytes], new: list[bytes]) -> Iterator[bytes]:
+    for group in _groups(list(changed_regions(old, new))):
+        first, last = group[0], group[-1]
+        lead = min(CONTEXT_LINES, first.old_start)
+        trail = min(CONTEXT_LINES, len(old) - last.old_end)
+        old_span = (first.old_start - lead, last.old_end + trail)
+        new_span = (first.new_start - lead, last.new_end + trail)
+        yield b"@@ -%s +%s @@\n" % (_span(old_span), _span(new_span))
+        place = old_span[0]
+        for region in group:
+            yield from (_row(b" ", line) for line in old[place : region.old_start])
+            yield from (_row(b"-", line) for line in old[region.old_start : region.old_end])
+            yield from (_row(b"+", line) for line in new[region.new_start : region.new_end])
+            place = region.old_end
+        yield from (_row(b" ", line) for line in old[place : old_span[1]])
+
+
+def _groups(regions: list[Region]) -> Iterator[list[Region]]:
+    """Yield runs of regions whose contexts touch."""
+    group: list[Region] = []
+    for region in regions:
+        if group and region.old_start - group[-1].old_end > 2 * CONTEXT_LINES:
+            yield group
+            group = []
+        group.append(region)
+    if group:
+        yield group
+
+
+def _span(span: tuple[int, int]) -> bytes:
+    start, count = span[0], span[1] - span[0]
+    # An empty range is named by the line before it.
+    first = start + 1 if count else start
+    return b"%d" % first if count == 1 else b"%d,%d" % (first, count)
+
+
+def _row(sign: bytes, line: bytes) -> bytes:
+    return sign + line if line.endswith(b"\n") else sign + line + _NO_END
+
+
+def _binary(before: bytes | None, after: bytes | None) -> bytes:
+    ids = b"index %s..%s" % (_blob_id(before), _blob_id(after))
+    mode = b" 100644" if before is not None and after is not None else b""
+    return ids + mode + b"\nGIT binary patch\n" + _literal(after or b"") + _literal(before or b"")
+
+
+def _blob_id(data: bytes | None) -> bytes:
+    if data is None:
+        return b"0" * 40
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest().encode()
+
+
+def _literal(data: bytes) -> bytes:
+    packed = zlib.compress(data)
+    rows = [b"literal %d\n" % len(data)]
+    for start in range(0, len(packed), _BINARY_LINE_BYTES):
+        piece = packed[start : start + _BINARY_LINE_BYTES]
+        length = len(piece)
+        mark = chr(ord("A") + length - 1) if length <= 26 else chr(ord("a") + length - 27)
+        rows.append(mark.encode() + base64.b85encode(piece, pad=True) + b"\n")
+    return b"".join(rows) + b"\n"
+
+
+def _quoted(name: bytes) -> bytes:
+    """Return a path as git writes it: quoted where it holds what could end it."""
+    if not any(byte < 0x20 or byte in b'"\\' or byte == 0x7F for byte in name):
+        return name
+    shown = b"".join(
+        _ESCAPES.get(byte, b"\\%03o" % byte if byte < 0x20 or byte == 0x7F else bytes([byte])) for byte in name
+    )
+    return b'"' + shown + b'"'

@@ -1,0 +1,224 @@
+"""Writing a change: all of it or nothing, whatever happens meanwhile, and back again."""
+
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from khepri.edits import files
+from khepri.edits.apply import apply, undo
+from khepri.edits.change import FileChange, change_set
+from khepri.edits.checkpoints import Checkpoints
+from khepri.edits.refusal import EditRefusedError, Refusal
+from khepri.repo.root import Repository
+
+BEFORE = {"a.py": b"old a\n", "b.py": b"old b\r\n", "gone.py": b"old d\n"}
+AFTER = {"a.py": b"new a\n", "b.py": b"new b\r\n", "made/c.py": b"new c\n"}
+CHANGES = change_set("all", [FileChange(path, BEFORE.get(path), AFTER.get(path)) for path in sorted({*BEFORE, *AFTER})])
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "repository"
+    root.mkdir()
+    for name, data in BEFORE.items():
+        (root / name).write_bytes(data)
+    return root
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def test_a_change_is_written_and_taken_back(root: Path, state: Path) -> None:
+    repository, checkpoints = Repository.open(root), Checkpoints(root, state)
+    number = apply(repository, CHANGES, checkpoints, 1.0)
+    assert contents(root) == AFTER
+    checkpoint = checkpoints.load(number)
+    assert (checkpoint.is_complete, checkpoint.changes) == (True, CHANGES)
+    assert undo(repository, checkpoint, checkpoints).paths == CHANGES.paths
+    assert contents(root) == BEFORE
+    assert not (root / "made").exists()
+    assert checkpoints.all() == []
+
+
+def test_changes_are_taken_back_in_turn(root: Path, state: Path) -> None:
+    repository, checkpoints = Repository.open(root), Checkpoints(root, state)
+    apply(repository, change_set("1", [FileChange("a.py", b"old a\n", b"1\n")]), checkpoints, 1.0)
+    apply(repository, change_set("2", [FileChange("a.py", b"1\n", b"2\n")]), checkpoints, 2.0)
+    first, second = reversed(checkpoints.all())
+    with pytest.raises(EditRefusedError, match="changed since") as caught:
+        undo(repository, first, checkpoints)
+    assert caught.value.reason is Refusal.CHANGED_ON_DISK
+    undo(repository, second, checkpoints)
+    undo(repository, first, checkpoints)
+    assert contents(root) == BEFORE
+
+
+def test_mode_and_symbolic_links_survive(root: Path, state: Path) -> None:
+    (root / "a.py").chmod(0o751)
+    (root / "link.py").symlink_to("a.py")
+    apply(
+        Repository.open(root),
+        change_set("x", [FileChange("link.py", b"old a\n", b"new\n")]),
+        Checkpoints(root, state),
+        0,
+    )
+    assert (root / "link.py").is_symlink()
+    assert (root / "a.py").read_bytes() == b"new\n"
+    assert (root / "a.py").stat().st_mode & 0o777 == 0o751
+
+
+@pytest.mark.parametrize(
+    ("path", "prepare", "reason"),
+    [
+        ("../out.py", "", Refusal.OUTSIDE),
+        ("out/x.py", "ln -s .. out", Refusal.OUTSIDE),
+        (".env", "", Refusal.HIDDEN),
+        (".git/hooks/pre-commit", "mkdir -p .git/hooks", Refusal.HIDDEN),
+        ("hidden.py", "echo hidden.py > .khepriignore", Refusal.HIDDEN),
+        ("a.py", "", Refusal.CHANGED_ON_DISK),
+        ("folder", "mkdir folder", Refusal.UNREADABLE),
+        ("pipe", "mkfifo pipe", Refusal.UNREADABLE),
+    ],
+)
+def test_what_must_not_be_written_is_refused_and_nothing_else_is_written(
+    root: Path, state: Path, path: str, prepare: str, reason: Refusal
+) -> None:
+    subprocess.run(prepare, cwd=root, shell=True, check=True)
+    changes = change_set("x", [FileChange("b.py", b"old b\r\n", b"new\n"), FileChange(path, None, b"x\n")])
+    with pytest.raises(EditRefusedError) as caught:
+        apply(Repository.open(root), changes, Checkpoints(root, state), 0.0)
+    assert caught.value.reason is reason
+    assert (root / "b.py").read_bytes() == BEFORE["b.py"]
+    assert not list(root.parent.rglob(f"{files.TEMPORARY_PREFIX}*"))
+    assert Checkpoints(root, state).all() == []
+
+
+def test_a_read_only_file_is_left_alone(root: Path, state: Path) -> None:
+    (root / "a.py").chmod(0o444)
+    with pytest.raises(EditRefusedError, match="read-only") as caught:
+        apply(Repository.open(root), CHANGES, Checkpoints(root, state), 0.0)
+    assert caught.value.reason is Refusal.READ_ONLY
+    assert contents(root) == BEFORE
+
+
+def test_a_file_that_was_replaced_during_the_review_is_kept(root: Path, state: Path) -> None:
+    (root / "b.py").unlink()
+    (root / "b.py").write_bytes(b"somebody's work\n")
+    with pytest.raises(EditRefusedError, match="changed on disk"):
+        apply(Repository.open(root), CHANGES, Checkpoints(root, state), 0.0)
+    assert contents(root) == {**BEFORE, "b.py": b"somebody's work\n"}
+
+
+def test_a_file_that_is_replaced_between_the_writes_is_kept_and_the_others_are_given_back(
+    root: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = files.Staged.commit
+
+    def commit(staged: files.Staged, before: bytes | None) -> None:
+        if staged.target.name == "gone.py":
+            staged.target.write_bytes(b"somebody's work\n")
+        real(staged, before)
+
+    monkeypatch.setattr(files.Staged, "commit", commit)
+    with pytest.raises(EditRefusedError, match="changed on disk"):
+        apply(Repository.open(root), CHANGES, Checkpoints(root, state), 0.0)
+    assert contents(root) == {**BEFORE, "gone.py": b"somebody's work\n"}
+
+
+def disk_calls() -> Iterator[tuple[str, int]]:
+    for name in ("open", "replace", "link", "unlink", "fsync", "mkdir"):
+        for number in range(1, 12):
+            yield name, number
+
+
+@pytest.mark.parametrize(("name", "number"), disk_calls())
+def test_a_full_disk_at_any_step_loses_nothing(
+    root: Path, state: Path, monkeypatch: pytest.MonkeyPatch, name: str, number: int
+) -> None:
+    repository, checkpoints = Repository.open(root), Checkpoints(root, state)
+    real, calls = getattr(os, name), 0
+
+    def call(*arguments: object, **keywords: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == number:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(*arguments, **keywords)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, name, call)
+        try:
+            apply(repository, CHANGES, checkpoints, 0.0)
+        except (OSError, EditRefusedError):
+            assert contents(root) in (BEFORE, AFTER)
+    assert contents(root) in (BEFORE, AFTER)
+    if contents(root) == AFTER:
+        undo(repository, checkpoints.all()[0], checkpoints)
+    assert contents(root) == BEFORE
+
+
+def test_a_kill_at_any_step_leaves_each_file_old_or_new_and_undo_takes_it_back(root: Path, state: Path) -> None:
+    survived = False
+    for number in range(1, 200):
+        program = [sys.executable, "-m", "tests.edits.killed", str(root), str(state), str(number)]
+        done = subprocess.run(program, cwd=Path(__file__).parents[2], check=False, capture_output=True, text=True)
+        found = {p: d for p, d in contents(root).items() if not Path(p).name.startswith(files.TEMPORARY_PREFIX)}
+        for path in {*BEFORE, *AFTER}:
+            assert found.get(path) in (BEFORE.get(path), AFTER.get(path)), (number, path)
+        repository, checkpoints = Repository.open(root), Checkpoints(root.resolve(), state)
+        for checkpoint in checkpoints.all():
+            undo(repository, checkpoint, checkpoints)
+        repository.refresh()
+        number_of_it = apply(repository, change_set("x", [FileChange("a.py", b"old a\n", b"x\n")]), checkpoints, 0.0)
+        undo(repository, checkpoints.load(number_of_it), checkpoints)
+        assert {p: d for p, d in contents(root).items() if "/" not in p} == BEFORE, number
+        if done.returncode == 0:
+            survived = True
+            break
+        assert done.returncode == -9, done.stderr
+    assert survived
+    assert number > 20
+
+
+def test_two_processes_do_not_write_at_once(root: Path, state: Path) -> None:
+    checkpoints = Checkpoints(root, state)
+    with checkpoints.locked(), pytest.raises(EditRefusedError) as caught:
+        apply(Repository.open(root), CHANGES, Checkpoints(root, state), 0.0)
+    assert caught.value.reason is Refusal.BUSY
+
+
+def test_only_the_latest_checkpoints_are_kept_and_a_damaged_one_is_named(
+    root: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("khepri.edits.checkpoints.MOST_CHECKPOINTS", 3)
+    repository, checkpoints = Repository.open(root), Checkpoints(root, state)
+    last = b"old a\n"
+    for step in range(5):
+        data = b"%d\n" % step
+        apply(repository, change_set(str(step), [FileChange("a.py", last, data)]), checkpoints, 0.0)
+        last = data
+    assert [checkpoint.number for checkpoint in checkpoints.all()] == [5, 4, 3]
+    archive = next(state.rglob("000005.zip"))
+    archive.write_bytes(archive.read_bytes()[:-30])
+    with pytest.raises(EditRefusedError, match="damaged"):
+        checkpoints.load(5)
+    with pytest.raises(EditRefusedError, match="no change number 1"):
+        checkpoints.load(1)
+
+
+def test_what_khepri_remembers_is_for_the_user_only(root: Path, state: Path) -> None:
+    apply(Repository.open(root), CHANGES, Checkpoints(root, state), 0.0)
+    archive = next(state.rglob("*.zip"))
+    assert archive.stat().st_mode & 0o077 == 0
+    assert archive.parent.stat().st_mode & 0o077 == 0
