@@ -97,6 +97,8 @@ def _answer(
             raise
         finally:
             renderer.close()
+    if renderer.finished is not None and renderer.finished.stop_reason == "interrupted":
+        exits.say(KeyboardInterrupt())
     return _exit_code(renderer.finished)
 
 

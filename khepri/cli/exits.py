@@ -1,7 +1,10 @@
 """From an error to an exit code and to words on stderr: said once, here."""
 
+import json
 import sys
-from typing import Final
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
 
 from khepri.errors import (
     BrokenPromiseError,
@@ -68,6 +71,29 @@ def describe(error: BaseException) -> tuple[str, str]:
         where = f": {error.filename}" if error.filename else ""
         return f"{error.strerror or error}{where}", ""
     return f"{type(error).__name__}: {error}", "this is a defect of Khepri's: please report it with the command you ran"
+
+
+def as_object(error: BaseException) -> dict[str, Any]:
+    """Return an error for scripts, ready for ``json.dumps``."""
+    message, hint = describe(error)
+    failure = {"type": type(error).__name__, "message": message, "hint": hint}
+    return {"error": failure, "exit_code": exit_code(error)}
+
+
+@contextmanager
+def told_as_json(is_wanted: bool) -> Iterator[None]:
+    """Print the error that ends the block as an object on stdout if ``is_wanted``, and let it go on.
+
+    A broken promise is not printed: what was found, of which it is a part, has been.
+    """
+    try:
+        yield
+    except (BrokenPipeError, BrokenPromiseError):
+        raise
+    except (Exception, KeyboardInterrupt) as error:
+        if is_wanted:
+            print(json.dumps(as_object(error), indent=2, ensure_ascii=False), flush=True)
+        raise
 
 
 def say(error: BaseException) -> None:

@@ -185,7 +185,8 @@ def prove(
         "gamma": gamma,
         "decoding": "exact" if exact else None,
     }
-    command.run(cwd, flags, as_json=as_json, tokens=tokens)
+    with exits.told_as_json(as_json):
+        command.run(cwd, flags, as_json=as_json, tokens=tokens)
 
 
 @app.command()
@@ -297,13 +298,15 @@ def bench(
 
         if gamma is not None:
             raise typer.BadParameter("--sweep tries every gamma: leave --gamma out")
-        sweep_command.run(cwd, flags, output, quick=quick, as_json=as_json, repeats=repeats)
+        with exits.told_as_json(as_json):
+            sweep_command.run(cwd, flags, output, quick=quick, as_json=as_json, repeats=repeats)
         return
     if output is not None:
         raise typer.BadParameter("--output belongs to --sweep")
     from khepri.cli.bench import command
 
-    command.run(cwd, flags, quick=quick, as_json=as_json, repeats=repeats)
+    with exits.told_as_json(as_json):
+        command.run(cwd, flags, quick=quick, as_json=as_json, repeats=repeats)
 
 
 def run(tier: "Tier | None") -> None:

@@ -168,10 +168,8 @@ class JsonRenderer:
         self.close()
         if self.finished is not None:
             return
-        message, hint = exits.describe(error)
-        failure = {"type": type(error).__name__, "message": message, "hint": hint}
         kind = {"event": "error"} if self._is_stream else {}
-        _print_json({**kind, "error": failure, "exit_code": exits.exit_code(error)})
+        _print_json({**kind, **exits.as_object(error)})
 
     def close(self) -> None:
         """Take the progress line away."""

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from khepri.engine.backend import Backend, Batch
 from khepri.engine.pass_cost import MOST_ROWS
 
-WIDTHS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 24, MOST_ROWS)
-"""Pass widths that are compared with passes of one token."""
+WIDTHS = (*range(1, 18), 24, MOST_ROWS - 1, MOST_ROWS)
+"""Pass widths that are compared with passes of one token: kernels choose by the width and by what is left of it after
+blocks of 2, 4, 8 and 16, which these cover."""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,12 @@
 """Every error has one exit code and its words, said once."""
 
+import json
+
 import pytest
 
 from khepri import errors
 from khepri.cli import exits
+from khepri.errors import BrokenPromiseError, NoModelError
 
 CODES = {
     errors.KhepriError("x"): 1,
@@ -64,3 +67,16 @@ def test_words_come_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_was_not_foreseen_is_called_a_defect(capsys: pytest.CaptureFixture[str]) -> None:
     exits.say(ZeroDivisionError("division by zero"))
     assert capsys.readouterr().err.startswith("khepri: ZeroDivisionError: division by zero\n  this is a defect")
+
+
+def test_a_script_gets_an_error_as_an_object_and_one_only(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(NoModelError), exits.told_as_json(True):
+        raise NoModelError("there is no model", "fetch one: khepri models pull")
+    said = json.loads(capsys.readouterr().out)
+    assert said["error"]["message"] == "there is no model"
+    assert said["exit_code"] == exits.NO_MODEL
+    with pytest.raises(BrokenPromiseError), exits.told_as_json(True):
+        raise BrokenPromiseError("2 of 100 tokens differ")
+    with pytest.raises(NoModelError), exits.told_as_json(False):
+        raise NoModelError("there is no model")
+    assert capsys.readouterr().out == ""

@@ -55,9 +55,10 @@ def test_an_interrupt_during_the_answer_keeps_what_was_said(talkative: Command) 
     said = read_until(process, b'"answer_delta"')
     process.send_signal(signal.SIGINT)
     sent = time.monotonic()
-    code, said, _ = end(process, said)
+    code, said, errors = end(process, said)
     assert time.monotonic() - sent < 5
     assert code == exits.INTERRUPTED
+    assert errors.splitlines()[-1] == "khepri: interrupted"
     events = [json.loads(line) for line in said.splitlines()]
     assert events[-1]["stop_reason"] == "interrupted"
     pieces = "".join(event["text"] for event in events if event["event"] == "answer_delta")

@@ -79,12 +79,12 @@ class Findings:
 
 
 def print_findings(findings: Findings) -> None:
-    """Print tables and sentences on standard output: framed on a terminal, plain in a pipe."""
+    """Print tables and sentences on standard output: framed on a terminal, plain in a pipe, as lists if narrow."""
     console = open_console()
     console.print(findings.setting.sentence(), soft_wrap=True)
     console.print()
-    console.print(_speed_table(findings.classes, console.is_terminal))
-    console.print(_latency_table(findings.classes, console.is_terminal))
+    _print_speed(console, findings.classes)
+    _print_latencies(console, findings.classes)
     for sentence in sentences(findings):
         console.print(sentence, soft_wrap=True)
 
@@ -135,51 +135,67 @@ def _spread_as_json(spread: Spread | None) -> dict[str, float] | None:
     return asdict(spread) if spread else None
 
 
-def _table(headings: Iterable[str], *, is_terminal: bool, title: str) -> Table:
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD if is_terminal else None, pad_edge=False)
+def print_table(console: Console, title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows under headings; where they do not fit side by side, each row as a list of its values."""
+    look = box.SIMPLE_HEAD if console.is_terminal else None
+    table = Table(title=title, title_justify="left", box=look, pad_edge=False)
     for index, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if index == 0 else "right")
-    return table
+        table.add_column(heading, justify="left" if index == 0 else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    if table.__rich_measure__(console, console.options).minimum <= console.width:
+        console.print(table)
+        return
+    console.print(title)
+    for row in rows:
+        console.print(f"\n{headings[0]} {row[0]}")
+        for heading, value in zip(headings[1:], row[1:], strict=True):
+            console.print(f"  {heading}: {value}")
+    console.print()
 
 
-def _speed_table(classes: Iterable[ClassFigures], is_terminal: bool) -> Table:
+def _print_speed(console: Console, classes: Iterable[ClassFigures]) -> None:
     headings = (
         "class", "baseline", "plain", "accelerated", "x baseline", "x plain", "tokens/pass", "forced", "accepted"
     )  # fmt: skip
-    table = _table(
-        headings, is_terminal=is_terminal, title="decoding, tokens/s: median of the repeats (lowest-highest)"
-    )
+    rows = []
     for figures in classes:
         fast = figures.arms.get(ArmName.ACCELERATED)
-        table.add_row(
-            figures.class_,
-            *(_rate(figures, name) for name in ArmName),
-            _spread(figures.to_baseline),
-            _spread(figures.to_plain),
-            f"{fast.tokens_per_pass:.1f}" if fast and fast.tokens_per_pass else _NOTHING,
-            str(fast.drafts[DrafterName.FORCED].accepted) if fast and DrafterName.FORCED in fast.drafts else _NOTHING,
-            acceptance(fast.drafts) if fast else _NOTHING,
+        rows.append(
+            (
+                figures.class_,
+                *(_rate(figures, name) for name in ArmName),
+                _spread(figures.to_baseline),
+                _spread(figures.to_plain),
+                f"{fast.tokens_per_pass:.1f}" if fast and fast.tokens_per_pass else _NOTHING,
+                str(fast.drafts[DrafterName.FORCED].accepted)
+                if fast and DrafterName.FORCED in fast.drafts
+                else _NOTHING,
+                acceptance(fast.drafts) if fast else _NOTHING,
+            )
         )
-    return table
+    print_table(console, "decoding, tokens/s: median of the repeats (lowest-highest)", headings, rows)
 
 
-def _latency_table(classes: Iterable[ClassFigures], is_terminal: bool) -> Table:
+def _print_latencies(console: Console, classes: Iterable[ClassFigures]) -> None:
     headings = (
         "class", "first token, s", "baseline, ms", "plain, ms", "accelerated, ms", "overhead plain", "accelerated",
         "agree",
     )  # fmt: skip
-    title = "time to first token (baseline/plain/accelerated); latency of a token, p50/p95/p99; overhead of a step, ms"
-    table = _table(headings, is_terminal=is_terminal, title=title)
+    rows = []
     for figures in classes:
         arms = [figures.arms.get(name) for name in ArmName]
-        table.add_row(
-            figures.class_,
-            "/".join(f"{arm.first_token_ms / 1000:.1f}" if arm else _NOTHING for arm in arms),
-            *(_latencies(arm.token_ms if arm else None) for arm in arms),
-            *(f"{arm.overhead_ms:.1f}" if arm and arm.overhead_ms is not None else _NOTHING for arm in arms[1:]),
-            f"{figures.agreeing_tokens} of {figures.compared_tokens}" if figures.compared_tokens else _NOTHING,
+        rows.append(
+            (
+                figures.class_,
+                "/".join(f"{arm.first_token_ms / 1000:.1f}" if arm else _NOTHING for arm in arms),
+                *(_latencies(arm.token_ms if arm else None) for arm in arms),
+                *(f"{arm.overhead_ms:.1f}" if arm and arm.overhead_ms is not None else _NOTHING for arm in arms[1:]),
+                f"{figures.agreeing_tokens} of {figures.compared_tokens}" if figures.compared_tokens else _NOTHING,
+            )
         )
-    return table
+    title = "time to first token (baseline/plain/accelerated); latency of a token, p50/p95/p99; overhead of a step, ms"
+    print_table(console, title, headings, rows)
 
 
 def _rate(figures: ClassFigures, name: ArmName) -> str:

@@ -68,8 +68,10 @@ def run(
         ModelError: A model cannot be loaded, or a pass failed.
     """
     picture = output or _DEFAULT_OUTPUT
-    if not picture.parent.is_dir() or picture.is_dir():
-        raise UsageError(f"--output {picture}: there is no such folder", "name a file in a folder that exists")
+    if picture.is_dir():
+        raise UsageError(f"--output {picture} is a folder", f"name a file in it: {picture / _DEFAULT_OUTPUT}")
+    if not picture.parent.is_dir():
+        raise UsageError(f"--output {picture}: there is no such folder", "name one that exists")
     times = repeats if repeats is not None else 1 if quick else _REPEATS
     if times < 1:
         raise UsageError(f"--repeats {times} is less than 1")

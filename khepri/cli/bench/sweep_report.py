@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Final
 
 import plotext
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from khepri.cli.bench.corpus import TaskClass
-from khepri.cli.bench.report import open_console
+from khepri.cli.bench.report import open_console, print_table
 from khepri.errors import UsageError
 
-_PLOT_COLUMNS: Final = 96
+_PICTURE_COLUMNS: Final = 96
+_LEAST_COLUMNS: Final = 60
+"""A narrower terminal gets no plot: its legend would cover the marks."""
 _PLOT_LINES: Final = 24
 _COLOURS: Final = ("green", "orange", "blue", "magenta", "cyan", "red")
 _MARKERS: Final = ("●", "■", "▲", "◆", "○", "□")
@@ -77,8 +77,10 @@ class Series:
 
     def sentence(self) -> str:
         """Return where it breaks even."""
+        if not any(point.drafted for point in self.points):
+            return f"{self.name}: nothing was drafted, so that nothing can be said of it."
         best = max(self.points, key=lambda point: point.speedup)
-        paying = [point.gamma for point in self.points if point.gamma and point.speedup > 1.0]
+        paying = [point.gamma for point in self.points if point.drafted and point.speedup > 1.0]
         measured = f"pays up to gamma {max(paying)}" if paying else "pays at no gamma"
         needed = next((point.break_even_alpha for point in self.points if point.gamma), None)
         needs = "no acceptance could make gamma 1 pay" if needed is None else f"gamma 1 pays from alpha {needed:.2f} on"
@@ -110,26 +112,31 @@ class Sweep:
 
 
 def show(sweep: Sweep, picture: Path, *, as_json: bool) -> None:
-    """Print the sweep on standard output and write the picture; says on standard error if it replaced a file.
+    """Write the picture and print the sweep on standard output; says on standard error if a file was replaced.
+
+    The picture comes first: a reader that closes standard output early loses nothing of it.
 
     Raises:
         UsageError: The picture cannot be written.
     """
-    speed, accepted = plots(sweep)
+    _write(picture, as_svg(plots(sweep, _PICTURE_COLUMNS), f"khepri bench --sweep: {sweep.model}"))
     if as_json:
         print(json.dumps(_as_json(sweep, picture), indent=2, ensure_ascii=False))
     else:
         console = open_console()
         console.print(_pass_line(sweep), soft_wrap=True)
         for series in sweep.series:
-            console.print(_table(series, console.is_terminal))
-        console.print(speed)
-        console.print(accepted)
+            print_table(console, *_table(series))
+        for plot in plots(sweep, min(_PICTURE_COLUMNS, console.width)) if console.width >= _LEAST_COLUMNS else ():
+            console.print(plot)
         for sentence in sweep.sentences():
             console.print(sentence, soft_wrap=True)
+
+
+def _write(picture: Path, svg: str) -> None:
     existed = picture.exists()
     try:
-        picture.write_text(as_svg([speed, accepted], f"khepri bench --sweep: {sweep.model}"), encoding="utf-8")
+        picture.write_text(svg, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"--output {picture}: {error.strerror}", "name another file") from error
     print(f"khepri: {'replaced' if existed else 'wrote'} {picture}", file=sys.stderr)
@@ -149,22 +156,13 @@ def _pass_line(sweep: Sweep) -> str:
     return f"{sweep.model}: a pass of one row takes {one:.0f} ms; in terms of it, rows and cost: {costs}"
 
 
-def _table(series: Series, is_terminal: bool) -> Table:
+def _table(series: Series) -> tuple[str, Sequence[str], list[Sequence[str]]]:
     title = f"{series.name}: alpha {series.alpha:.2f}, d {series.draft_ms:.1f} ms a drafted token"
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD if is_terminal else None, pad_edge=False)
-    for heading in (
-        "gamma",
-        "tokens/s",
-        "speed-up",
-        "predicted",
-        "tokens/pass",
-        "drafted",
-        "accepted",
-        "break-even alpha",
-    ):
-        table.add_column(heading, justify="right")
-    for point in series.points:
-        table.add_row(
+    headings = (
+        "gamma", "tokens/s", "speed-up", "predicted", "tokens/pass", "drafted", "accepted", "break-even alpha"
+    )  # fmt: skip
+    rows: list[Sequence[str]] = [
+        (
             str(point.gamma),
             f"{point.tokens_per_s:.1f}",
             f"{point.speedup:.2f}",
@@ -174,20 +172,22 @@ def _table(series: Series, is_terminal: bool) -> Table:
             "-" if point.acceptance is None else f"{point.acceptance:.0%} of {point.drafted}",
             "-" if point.gamma == 0 else "never" if point.break_even_alpha is None else f"{point.break_even_alpha:.2f}",
         )
-    return table
+        for point in series.points
+    ]
+    return title, headings, rows
 
 
-def plots(sweep: Sweep) -> tuple[Text, Text]:
-    """Return speed-up and acceptance against gamma, drawn in characters of a terminal."""
+def plots(sweep: Sweep, columns: int) -> tuple[Text, Text]:
+    """Return speed-up and acceptance against gamma, drawn in characters of a terminal of so many columns."""
     looks = list(zip(_COLOURS * len(sweep.series), _MARKERS * len(sweep.series), sweep.series, strict=False))
-    _begin("speed-up against gamma: marks are measured, lines predicted")
+    _begin("speed-up against gamma: marks are measured, lines predicted", columns)
     plotext.hline(1.0)
     for colour, marker, series in looks:
         x = [point.gamma for point in series.points]
         plotext.plot(x, [point.predicted_speedup for point in series.points], color=colour)
         plotext.scatter(x, [point.speedup for point in series.points], color=colour, marker=marker, label=series.name)
     speed = _end(sweep)
-    _begin("acceptance against gamma: per cent of the checked tokens")
+    _begin("acceptance against gamma: per cent of the checked tokens", columns)
     for colour, marker, series in looks:
         known = [(point.gamma, 100 * point.acceptance) for point in series.points if point.acceptance is not None]
         if known:
@@ -198,13 +198,13 @@ def plots(sweep: Sweep) -> tuple[Text, Text]:
     return speed, _end(sweep)
 
 
-def _begin(title: str) -> None:
+def _begin(title: str, columns: int) -> None:
     plotext.clear_figure()
     plotext.canvas_color("default")
     plotext.axes_color("default")
     plotext.ticks_color("default")
     plotext.limit_size(False, False)
-    plotext.plotsize(_PLOT_COLUMNS, _PLOT_LINES)
+    plotext.plotsize(columns, _PLOT_LINES)
     plotext.title(title)
     plotext.xlabel("gamma")
 
@@ -219,7 +219,7 @@ def _end(sweep: Sweep) -> Text:
 def as_svg(drawn: Sequence[Text], title: str) -> str:
     """Return the plots as an SVG picture that fetches nothing when it is looked at."""
     console = Console(
-        record=True, width=_PLOT_COLUMNS, file=io.StringIO(), force_terminal=True, color_system="truecolor"
+        record=True, width=_PICTURE_COLUMNS, file=io.StringIO(), force_terminal=True, color_system="truecolor"
     )
     for plot in drawn:
         console.print(plot)

@@ -2,13 +2,15 @@
 
 import json
 from dataclasses import replace
+from io import StringIO
 
 import pytest
+from rich.console import Console
 
 from khepri.cli.bench.corpus import TaskClass
 from khepri.cli.bench.figures import class_figures
 from khepri.cli.bench.profile import Profile
-from khepri.cli.bench.report import Findings, Setting, acceptance, as_json, print_findings, sentences
+from khepri.cli.bench.report import Findings, Setting, acceptance, as_json, print_findings, print_table, sentences
 from khepri.cli.bench.runs import ArmName
 from khepri.engine.horizon import DrafterStatistics
 from khepri.engine.request import DraftCount, DrafterName
@@ -112,3 +114,16 @@ def test_acceptance_leaves_the_forced_tokens_out_and_says_when_nothing_was_draft
 def test_classes_come_in_the_order_of_the_corpus() -> None:
     runs = [run_of(ArmName.PLAIN, class_=each) for each in reversed(TaskClass)]
     assert [figures.class_ for figures in class_figures(runs)] == list(TaskClass)
+
+
+def test_a_table_that_does_not_fit_becomes_lists_of_values_in_which_none_is_lost() -> None:
+    headings, rows = ("class", "plain", "accelerated"), [("edit", "10.0", "20.0"), ("new code", "11.0", "-")]
+    shown = {}
+    for columns in (80, 20):
+        output = StringIO()
+        print_table(Console(file=output, width=columns), "decoding", headings, rows)
+        shown[columns] = output.getvalue()
+        assert max(map(len, shown[columns].splitlines())) <= columns
+    assert "edit" in next(line for line in shown[80].splitlines() if "20.0" in line)
+    assert "class edit\n  plain: 10.0\n  accelerated: 20.0\n" in shown[20]
+    assert shown[20].index("class new code") > shown[20].index("class edit")

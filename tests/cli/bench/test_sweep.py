@@ -1,6 +1,9 @@
 """A sweep holds what was measured against the arithmetic, and its picture keeps to itself."""
 
 import itertools
+import sys
+from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -9,7 +12,7 @@ from rich.text import Text
 from khepri.cli.bench.arithmetic import expected_tokens, predicted_speedup
 from khepri.cli.bench.corpus import TaskClass
 from khepri.cli.bench.runs import ArmName
-from khepri.cli.bench.sweep import held_against_arithmetic, pass_times
+from khepri.cli.bench.sweep import held_against_arithmetic, pass_times, run
 from khepri.cli.bench.sweep_report import Point, Series, Sweep, as_svg, plots, show
 from khepri.engine.request import DraftCount, DrafterName
 from khepri.errors import UsageError
@@ -90,6 +93,11 @@ def test_a_series_says_how_far_it_pays_and_from_which_acceptance_on() -> None:
     assert "pays at no gamma" in series(alpha=0.01).sentence()
 
 
+def test_a_series_without_a_draft_claims_nothing() -> None:
+    silent = replace(series(), points=tuple(replace(point, drafted=0, accepted=0) for point in series().points))
+    assert silent.sentence() == "suffix, edit: nothing was drafted, so that nothing can be said of it."
+
+
 def test_a_single_draft_model_is_said_to_be_the_only_one() -> None:
     said = Sweep("target", PASS_MS, (series(), series("small")), ("other: no shared vocabulary",)).sentences()
     assert "small is the only draft model here, so that no precisions could be compared." in said
@@ -97,7 +105,7 @@ def test_a_single_draft_model_is_said_to_be_the_only_one() -> None:
 
 
 def test_the_plots_name_every_series_and_the_picture_fetches_nothing() -> None:
-    speed, accepted = plots(Sweep("target", PASS_MS, (series(), series("small")), ()))
+    speed, accepted = plots(Sweep("target", PASS_MS, (series(), series("small")), ()), 96)
     for plot in (speed, accepted):
         assert "suffix, edit" in plot.plain
         assert "small, edit" in plot.plain
@@ -117,7 +125,26 @@ def test_a_picture_is_replaced_only_aloud(tmp_path: Path, capsys: pytest.Capture
         show(sweep, tmp_path, as_json=True)
 
 
+def test_the_picture_is_there_though_nobody_reads_what_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Closed(StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stdout", Closed())
+    with pytest.raises(BrokenPipeError):
+        show(Sweep("target", PASS_MS, (series(),), ()), tmp_path / "sweep.svg", as_json=True)
+    assert (tmp_path / "sweep.svg").read_text(encoding="utf-8").startswith("<svg")
+
+
+@pytest.mark.parametrize(("name", "says"), [("", "is a folder"), ("none/sweep.svg", "there is no such folder")])
+def test_a_picture_without_a_place_is_refused_before_anything_is_measured(tmp_path: Path, name: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        run(tmp_path, {}, tmp_path / name, quick=True, as_json=False, repeats=None)
+
+
 def test_a_plot_is_text_of_one_width() -> None:
-    speed, _ = plots(Sweep("target", PASS_MS, (series(),), ()))
+    speed, _ = plots(Sweep("target", PASS_MS, (series(),), ()), 96)
     assert isinstance(speed, Text)
     assert max(len(line) for line in speed.plain.splitlines()) <= 96
