@@ -4,23 +4,23 @@ It loads the model in the background, builds the preamble once, and runs each qu
 own. The caller reads events. Nothing is rendered here and no configuration is read.
 """
 
-import queue
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from khepri import assets, paths
-from khepri.agent.events import Event, Finished, ModelLoading, Notice
+from khepri.agent.events import Finished, ModelLoading, Notice
 from khepri.agent.loop import AgentLoop, LoopSettings
 from khepri.agent.preamble import build_preamble
 from khepri.agent.prompt import Prompt
 from khepri.agent.protocol import ToolCall, folders_of, tool_grammar
 from khepri.agent.repository_drafts import RepositoryDrafts
+from khepri.agent.task import Question, Task
 from khepri.config import Config, Decoding, Draft
 from khepri.engine.launch import EngineFiles, EngineSettings, launch
 from khepri.engine.request import DraftMode, SamplingParams
-from khepri.errors import CancelledError, ContextFullError
+from khepri.errors import ContextFullError
 from khepri.models.stores import Model
 from khepri.repo.relevance import Place, likely_places
 from khepri.repo.root import Repository
@@ -31,84 +31,6 @@ _PLACES = 6
 _LOOKS = 3
 _LEAST_ANSWER_TOKENS = 64
 _PATIENCE_S = 0.1
-
-
-@dataclass(frozen=True)
-class Attachment:
-    """A text that belongs to a question."""
-
-    name: str
-    """What the model is told it is: a path, or ``stdin``."""
-    text: str
-
-
-@dataclass(frozen=True)
-class Question:
-    """What the user asks."""
-
-    text: str
-    attachments: tuple[Attachment, ...] = ()
-
-
-class Task:
-    """One question on its way to an answer. ``events`` is for one reader; ``cancel`` for any thread."""
-
-    def __init__(self) -> None:
-        self._events: queue.SimpleQueue[Event | BaseException] = queue.SimpleQueue()
-        self._outcome: Event | BaseException | None = None
-        self._loop: AgentLoop | None = None
-        self._cancelled = threading.Event()
-
-    def events(self) -> Iterator[Event]:
-        """Yield what happens until ``Finished``, which is the last event.
-
-        May be called again after an interrupt: the outcome is never lost with the event that carried it.
-
-        Raises:
-            KhepriError: The task failed; everything of ``khepri.errors`` but ``ToolError`` can come.
-        """
-        while True:
-            event = self._next()
-            if isinstance(event, BaseException):
-                raise event
-            yield event
-            if isinstance(event, Finished):
-                return
-
-    def _next(self) -> Event | BaseException:
-        while True:
-            try:
-                return self._events.get(timeout=_PATIENCE_S)
-            except queue.Empty:
-                if self._outcome is not None:
-                    return self._outcome
-
-    def cancel(self) -> None:
-        """Stop within 300 ms; the task ends with ``Finished`` or, before its first pass, with ``CancelledError``."""
-        self._cancelled.set()
-        if self._loop is not None:
-            self._loop.cancel()
-
-    def emit(self, event: Event | BaseException) -> None:
-        """Hand an event or the failure to the reader. The task's thread only."""
-        if isinstance(event, Finished | BaseException):
-            self._outcome = event
-        self._events.put(event)
-
-    def check(self) -> None:
-        """Give up if the task was cancelled. The task's thread only.
-
-        Raises:
-            CancelledError: It was.
-        """
-        if self._cancelled.is_set():
-            raise CancelledError("interrupted")
-
-    def attach(self, loop: AgentLoop) -> None:
-        """Name the loop that ``cancel`` reaches. The task's thread only."""
-        self._loop = loop
-        if self._cancelled.is_set():
-            loop.cancel()
 
 
 class Session:
@@ -162,6 +84,14 @@ class Session:
         asked_s = time.perf_counter()
         threading.Thread(target=self._run, args=(task, question, asked_s), name="khepri-task", daemon=True).start()
         return task
+
+    def wait_loaded(self, timeout_s: float | None = None) -> bool:
+        """Wait for the model; False if ``timeout_s`` seconds passed first.
+
+        Raises:
+            ModelError: It could not be loaded.
+        """
+        return self._engine.wait_loaded(timeout_s)
 
     def close(self) -> None:
         """Stop what runs and free the model."""

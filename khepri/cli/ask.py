@@ -12,7 +12,8 @@ from pathlib import Path
 
 from khepri import config, egress
 from khepri.agent.events import Finished
-from khepri.agent.session import Attachment, Question, Session
+from khepri.agent.session import Session
+from khepri.agent.task import Attachment, Question
 from khepri.cli import exits, interrupts
 from khepri.cli.render import Renderer, json_renderer, stream_json_renderer, text_renderer
 from khepri.config import Value

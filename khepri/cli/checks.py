@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
+from khepri.agent.words import describe_error
 from khepri.cli import exits
 from khepri.repo.text import printable
 
@@ -93,7 +94,7 @@ def attempt(find_out: Callable[[], T]) -> T | Failure:
     try:
         return find_out()
     except Exception as error:
-        return Failure(*exits.describe(error), exits.exit_code(error))
+        return Failure(*describe_error(error), exits.exit_code(error))
 
 
 def check(name: str, look: Callable[[], Check]) -> Check:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from khepri.agent.words import describe_error
 from khepri.errors import (
     BrokenPromiseError,
     CancelledError,
     ContextFullError,
-    KhepriError,
     ModelError,
     NoModelError,
     RefusedError,
@@ -61,21 +61,9 @@ def exit_code(error: BaseException) -> int:
     return next((code for kind, code in _CODES if isinstance(error, kind)), INTERNAL)
 
 
-def describe(error: BaseException) -> tuple[str, str]:
-    """Return what happened and what to do, each in one sentence; the second may be empty."""
-    if isinstance(error, KhepriError):
-        return error.message, error.hint
-    if isinstance(error, KeyboardInterrupt):
-        return "interrupted", ""
-    if isinstance(error, OSError):
-        where = f": {error.filename}" if error.filename else ""
-        return f"{error.strerror or error}{where}", ""
-    return f"{type(error).__name__}: {error}", "this is a defect of Khepri's: please report it with the command you ran"
-
-
 def as_object(error: BaseException) -> dict[str, Any]:
     """Return an error for scripts, ready for ``json.dumps``."""
-    message, hint = describe(error)
+    message, hint = describe_error(error)
     failure = {"type": type(error).__name__, "message": message, "hint": hint}
     return {"error": failure, "exit_code": exit_code(error)}
 
@@ -100,6 +88,6 @@ def say(error: BaseException) -> None:
     """Write an error to stderr; nothing for an output that its reader closed."""
     if isinstance(error, BrokenPipeError):
         return
-    message, hint = describe(error)
+    message, hint = describe_error(error)
     lines = [f"khepri: {message}", *([f"  {hint}"] if hint else [])]
     print("\n".join(lines), file=sys.stderr)

@@ -39,7 +39,7 @@ app = typer.Typer(
     help="A private coding agent for the terminal: a small language model on your own CPU reads the repository and "
     "answers. Nothing leaves the machine.",
     epilog=exits.HELP,
-    no_args_is_help=True,
+    invoke_without_command=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -59,11 +59,16 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _khepri(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    pass
+    if context.invoked_subcommand is None:
+        from khepri.cli import interactive as command
+
+        interrupts.admit()
+        raise typer.Exit(command.run(Path("."), {}))
 
 
 @app.command(epilog=exits.HELP)

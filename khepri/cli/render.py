@@ -26,6 +26,7 @@ from khepri.agent.events import (
     ToolFinished,
     ToolStarted,
 )
+from khepri.agent.words import describe_acceptance, describe_call, summarize
 from khepri.cli import exits
 from khepri.cli.markdown_stream import MarkdownStream
 
@@ -70,7 +71,7 @@ class ProgressLine:
                 percent = 100 * (done - cached) // (total - cached)
                 self._show(f"reading {percent}% of {total - cached:,} tokens · {rate:.0f} tokens/s")
             case Thinking(_, tokens, rate, acceptance):
-                self._show(f"thinking · {tokens} tokens · {rate:.1f} tokens/s ({_acceptance(acceptance)})")
+                self._show(f"thinking · {tokens} tokens · {rate:.1f} tokens/s ({describe_acceptance(acceptance)})")
             case ToolStarted(step, tool, arguments):
                 self._show(f"step {step}: {escape(describe_call(tool, arguments))}")
             case ToolFinished():
@@ -219,26 +220,6 @@ def as_result(finished: Finished) -> dict[str, object]:
         "stop_reason": finished.stop_reason,
         "notices": list(finished.notices),
     }
-
-
-def describe_call(tool: str, arguments: Mapping[str, object]) -> str:
-    """Return a call in a few words, such as ``search "retry" in src``."""
-    words = " ".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in arguments.items())
-    return f"{tool} {words}"[:160].rstrip()
-
-
-def summarize(finished: Finished) -> str:
-    """Return the figures of a task in one line; a speed never stands without its acceptance rate."""
-    usage, timing = finished.usage, finished.timing
-    return (
-        f"{timing.total_ms / 1000:.1f} s · {len(finished.steps)} steps · {usage.completion_tokens} tokens at "
-        f"{timing.decode_tokens_per_s:.1f} tokens/s ({_acceptance(timing.acceptance_rate)}) · "
-        f"{usage.prompt_tokens:,} prompt tokens, {usage.cached_tokens:,} of them cached"
-    )
-
-
-def _acceptance(rate: float | None) -> str:
-    return "plain decoding" if rate is None else f"acceptance {rate:.0%}"
 
 
 def _event_fields(event: Event) -> dict[str, object]:

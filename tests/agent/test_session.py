@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from khepri.agent.events import AnswerDelta, Event, Finished, ModelLoading, Notice, PrefillProgress, ToolFinished
-from khepri.agent.session import Attachment, Question, Session, Task
+from khepri.agent.session import Session
+from khepri.agent.task import Attachment, Question, Task
 from khepri.config import Config
 from khepri.engine.request import DraftCount, DrafterName, Request
 from khepri.engine.worker import EngineWorker, Job

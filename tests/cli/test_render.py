@@ -29,15 +29,14 @@ from khepri.agent.events import (
     ToolStarted,
     Usage,
 )
+from khepri.agent.words import describe_call, summarize
 from khepri.cli.render import (
     JsonRenderer,
     ProgressLine,
     TextRenderer,
     as_result,
-    describe_call,
     json_renderer,
     stream_json_renderer,
-    summarize,
     text_renderer,
 )
 from khepri.errors import DecodeError, NoModelError

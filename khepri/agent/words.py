@@ -1,0 +1,43 @@
+"""Words that every way of showing a conversation shares: calls, errors and figures, each said in one way.
+
+Nothing here knows where they are shown.
+"""
+
+import json
+from collections.abc import Mapping
+
+from khepri.agent.events import Finished
+from khepri.errors import KhepriError
+
+
+def describe_call(tool: str, arguments: Mapping[str, object]) -> str:
+    """Return a call in a few words, such as ``search "retry" in src``."""
+    words = " ".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in arguments.items())
+    return f"{tool} {words}"[:160].rstrip()
+
+
+def summarize(finished: Finished) -> str:
+    """Return the figures of a task in one line; a speed never stands without its acceptance rate."""
+    usage, timing = finished.usage, finished.timing
+    return (
+        f"{timing.total_ms / 1000:.1f} s · {len(finished.steps)} steps · {usage.completion_tokens} tokens at "
+        f"{timing.decode_tokens_per_s:.1f} tokens/s ({describe_acceptance(timing.acceptance_rate)}) · "
+        f"{usage.prompt_tokens:,} prompt tokens, {usage.cached_tokens:,} of them cached"
+    )
+
+
+def describe_acceptance(rate: float | None) -> str:
+    """Return how many drafted tokens were accepted, for display beside a speed."""
+    return "plain decoding" if rate is None else f"acceptance {rate:.0%}"
+
+
+def describe_error(error: BaseException) -> tuple[str, str]:
+    """Return what happened and what to do, each in one sentence; the second may be empty."""
+    if isinstance(error, KhepriError):
+        return error.message, error.hint
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted", ""
+    if isinstance(error, OSError):
+        where = f": {error.filename}" if error.filename else ""
+        return f"{error.strerror or error}{where}", ""
+    return f"{type(error).__name__}: {error}", "this is a defect of Khepri's: please report it with the command you ran"

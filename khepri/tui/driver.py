@@ -1,0 +1,112 @@
+"""Textual's terminal driver, with pastes taken whole.
+
+Textual reads a paste character by character, and the keys of an escape sequence inside one as keys that were pressed,
+so that pasted text could send itself. Here a paste is cut out before anything reads it. What it is for is not known.
+"""
+
+import os
+import selectors
+from codecs import getincrementaldecoder
+from collections.abc import Iterator
+
+from textual import events
+from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
+from textual.drivers.linux_driver import LinuxDriver
+from textual.message import Message
+
+_READ_BYTES = 64 * 1024
+_PATIENCE_S = 0.1
+# What may be the beginning of a paste comes in one write with the rest of it; a pressed Escape does not.
+_HELD_S = 0.01
+
+
+class PasteCutter:
+    """Splits what a terminal sends into pastes and everything else."""
+
+    def __init__(self) -> None:
+        self._paste: list[str] | None = None
+        self._held = ""
+
+    def feed(self, text: str) -> Iterator[str | events.Paste]:
+        """Yield what can be told apart so far: text that was typed, and complete pastes."""
+        text, self._held = self._held + text, ""
+        while text:
+            marker = BRACKETED_PASTE_START if self._paste is None else BRACKETED_PASTE_END
+            before, found, after = text.partition(marker)
+            if not found:
+                before, self._held = _split_partial(text, marker)
+            if self._paste is not None:
+                self._paste.append(before)
+            elif before:
+                yield before
+            if not found:
+                return
+            if self._paste is None:
+                self._paste = []
+            else:
+                yield events.Paste("".join(self._paste).replace("\x00", ""))
+                self._paste = None
+            text = after
+
+    @property
+    def is_holding(self) -> bool:
+        """True while the last characters could be the beginning of a paste."""
+        return self._paste is None and bool(self._held)
+
+    def release(self) -> str:
+        """Return what was held back because it could have been the beginning of a paste: nothing followed."""
+        if not self.is_holding:
+            return ""
+        held, self._held = self._held, ""
+        return held
+
+
+def _split_partial(text: str, marker: str) -> tuple[str, str]:
+    """Split off the end of ``text`` if the marker may begin there."""
+    for length in range(min(len(marker) - 1, len(text)), 0, -1):
+        if marker.startswith(text[-length:]):
+            return text[:-length], text[-length:]
+    return text, ""
+
+
+class TerminalDriver(LinuxDriver):
+    """Reads a real terminal."""
+
+    def run_input_thread(self) -> None:
+        """Read keys, mouse and pastes until the app ends. On a thread of its own."""
+        parser = XTermParser(self._debug)
+        cutter = PasteCutter()
+        decode = getincrementaldecoder("utf-8")("replace").decode
+        with selectors.SelectSelector() as selector:
+            selector.register(self.fileno, selectors.EVENT_READ)
+            while not self.exit_event.is_set():
+                if selector.select(_HELD_S if cutter.is_holding else _PATIENCE_S):
+                    try:
+                        data = os.read(self.fileno, _READ_BYTES)
+                    except OSError:
+                        return  # the terminal is gone; the signal that says so ends the app
+                    if not data:
+                        return
+                    messages = self._messages(parser, cutter.feed(decode(data)))
+                else:
+                    messages = self._messages(parser, iter((cutter.release(),)))
+                for message in messages:
+                    self.process_message(message)
+
+    def write(self, data: str) -> None:
+        """Write to the terminal; nothing where it is gone, since nobody would ever take it from the queue."""
+        if self._writer_thread is not None and self._writer_thread.is_alive():
+            super().write(data)
+
+    def close(self) -> None:
+        """End the thread that writes."""
+        if self._writer_thread is not None and self._writer_thread.is_alive():
+            super().close()
+
+    def _messages(self, parser: XTermParser, parts: Iterator[str | events.Paste]) -> Iterator[Message]:
+        for part in parts:
+            if isinstance(part, events.Paste):
+                yield part
+            elif part:
+                yield from parser.feed(part)
+        yield from parser.tick()

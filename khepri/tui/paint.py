@@ -1,0 +1,142 @@
+"""Draws pieces of a conversation as lines of styled text.
+
+Everything that a model, a file or a tool wrote passes through here on its way to the screen, and loses what could steer
+the terminal. What an entry is made of is not known here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+from rich.console import Console, RenderableType
+from rich.markdown import Markdown
+from rich.segment import Segment
+from rich.style import Style
+from rich.syntax import Syntax
+from rich.text import Text
+from rich.theme import Theme
+from textual.strip import Strip
+
+from khepri.repo.text import printable
+from khepri.tui.markdown_blocks import Piece
+
+_LEAST_WIDTH = 8
+
+
+class Tone(StrEnum):
+    """What a line is, as far as its colour goes."""
+
+    TEXT = "text"
+    """An answer."""
+    USER = "user"
+    """What the user wrote."""
+    STEP = "step"
+    """What the agent did."""
+    DETAIL = "detail"
+    """What a step showed."""
+    NOTE = "note"
+    """A remark of Khepri's."""
+    WARNING = "warning"
+    """Something that did not go as asked."""
+    ERROR = "error"
+    """Something that failed."""
+    ADDED = "added"
+    """A line that a change adds."""
+    REMOVED = "removed"
+    """A line that a change takes away."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """How things look in the theme in force."""
+
+    styles: tuple[tuple[Tone, Style], ...]
+    """One style for each tone."""
+    accent: Style
+    """Style of what leads the eye: marks and headings."""
+    faint: Style
+    """Style of gutters and of what matters least."""
+    code_theme: str
+    """Name of the Pygments style for code."""
+
+    @cached_property
+    def by_tone(self) -> dict[Tone, Style]:
+        """The styles by tone."""
+        return dict(self.styles)
+
+    @cached_property
+    def console(self) -> Console:
+        """A console that only lays out: nothing is ever printed on it."""
+        accent, faint = self.accent, self.faint
+        bold = Style(bold=True)
+        theme = Theme(
+            {
+                "markdown.h1": accent + bold,
+                "markdown.h2": accent + bold,
+                "markdown.h3": accent + bold,
+                "markdown.h4": accent,
+                "markdown.h5": accent,
+                "markdown.h6": accent,
+                "markdown.code": accent,
+                "markdown.code_block": Style(),
+                "markdown.item.bullet": accent,
+                "markdown.item.number": accent,
+                "markdown.hr": faint,
+                "markdown.block_quote": faint,
+                "markdown.link": accent,
+                "markdown.link_url": faint,
+                "markdown.table.border": faint,
+                "markdown.table.header": bold,
+            }
+        )
+        return Console(width=80, theme=theme, color_system="truecolor", force_terminal=True, legacy_windows=False)
+
+
+def draw_markdown(piece: Piece, look: Look, width: int) -> list[Strip]:
+    """Return the lines of a piece of Markdown; code has a bar at its left."""
+    text = printable(piece.source)
+    if piece.language is None:
+        return _lines(Markdown(text, hyperlinks=False, code_theme=look.code_theme), look, width, Tone.TEXT, "", "")
+    code = Syntax(
+        text, piece.language or "text", theme=look.code_theme, word_wrap=True, background_color="default", tab_size=4
+    )
+    return _lines(code, look, width, Tone.TEXT, "▎ ", "▎ ")
+
+
+def draw_plain(text: str, look: Look, width: int, tone: Tone, first: str = "", rest: str = "") -> list[Strip]:
+    """Return the lines of a text that is shown as it is, with one mark before the first and another before the rest."""
+    shown = Text(printable(text), style=look.by_tone[tone], tab_size=4)
+    return _lines(shown, look, width, tone, first, rest)
+
+
+def draw_line(text: str, look: Look, width: int, tone: Tone, first: str = "") -> list[Strip]:
+    """Return one line of a text that is cut where the screen ends."""
+    shown = Text(printable(text), style=look.by_tone[tone], no_wrap=True, overflow="ellipsis", end="")
+    return _lines(shown, look, width, tone, first, "")
+
+
+def _lines(renderable: RenderableType, look: Look, width: int, tone: Tone, first: str, rest: str) -> list[Strip]:
+    console = look.console
+    gutter = Segment(first).cell_length
+    options = console.options.update(width=max(_LEAST_WIDTH, width - gutter), height=None, highlight=False)
+    rendered = _without_blank_ends(console.render_lines(renderable, options, pad=False))
+    mark = look.faint if tone in (Tone.TEXT, Tone.DETAIL) else look.by_tone[tone]
+    strips = []
+    for number, segments in enumerate(rendered):
+        lead = first if number == 0 else rest
+        strips.append(Strip([Segment(lead, mark), *segments] if lead else segments))
+    return strips
+
+
+def _without_blank_ends(lines: Sequence[list[Segment]]) -> Sequence[list[Segment]]:
+    start, end = 0, len(lines)
+    while start < end and _is_blank(lines[start]):
+        start += 1
+    while end > start and _is_blank(lines[end - 1]):
+        end -= 1
+    return lines[start:end]
+
+
+def _is_blank(line: Sequence[Segment]) -> bool:
+    return not any(segment.text.strip() for segment in line)

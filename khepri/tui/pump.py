@@ -1,0 +1,130 @@
+"""From what has happened to what is seen: thirty times a second, and only while something happens.
+
+Events come in bursts; the pieces of an answer that came since the last look are shown together.
+"""
+
+from collections.abc import Sequence
+
+from khepri.agent.events import (
+    AnswerDelta,
+    Event,
+    Finished,
+    ModelLoading,
+    Notice,
+    PrefillProgress,
+    Thinking,
+    ToolFinished,
+    ToolStarted,
+)
+from khepri.agent.words import describe_acceptance, describe_call, describe_error, summarize
+from khepri.errors import CancelledError
+from khepri.tui.entries import AnswerEntry, NoteEntry, StepEntry
+from khepri.tui.paint import Tone
+from khepri.tui.turns import Failed
+from khepri.tui.widgets.status_bar import StatusBar
+from khepri.tui.widgets.transcript import Transcript
+
+_CUT = {
+    "max_tokens": "the answer was cut at max_tokens; raise it in the configuration",
+    "context_full": "the answer was cut because the context is full: /compact makes room, /new begins anew",
+    "interrupted": "stopped",
+}
+
+
+class Pump:
+    """Shows the events of a turn. The event loop's thread only."""
+
+    def __init__(self, transcript: Transcript, status: StatusBar) -> None:
+        self._transcript = transcript
+        self._status = status
+        self._answer: AnswerEntry | None = None
+        self._step: StepEntry | None = None
+
+    def show(self, happened: Sequence[Event | Failed]) -> None:
+        """Show what has happened since the last look."""
+        fresh = "".join(event.text for event in happened if isinstance(event, AnswerDelta))
+        for event in happened:
+            if isinstance(event, AnswerDelta):
+                if fresh:
+                    self._write(fresh)
+                    fresh = ""
+                self._show_speed("writing", event.tokens, event.tokens_per_s, event.acceptance_rate)
+            else:
+                self._show_one(event)
+
+    def _write(self, text: str) -> None:
+        if self._answer is None:
+            self._answer = AnswerEntry()
+            self._answer.append(text)
+            self._transcript.add(self._answer)
+        else:
+            self._answer.append(text)
+            self._transcript.changed(self._answer)
+
+    def _show_one(self, event: Event | Failed) -> None:
+        match event:
+            case ModelLoading(model):
+                self._status.change(activity=f"loading {model}")
+            case PrefillProgress() if event.total_tokens > event.done_tokens:
+                self._show_prefill(event)
+            case Thinking(_, tokens, rate, acceptance):
+                self._show_speed("thinking", tokens, rate, acceptance)
+            case ToolStarted(_, tool, arguments):
+                self._step = StepEntry(describe_call(tool, arguments))
+                self._transcript.add(self._step)
+                self._status.change(activity=f"{tool} …")
+            case ToolFinished():
+                self._finish_step(event)
+            case Notice(text, is_warning):
+                self._transcript.add(NoteEntry(text, Tone.WARNING if is_warning else Tone.NOTE))
+            case Finished():
+                self._finish(event)
+            case Failed(error):
+                self._fail(error)
+            case _:
+                pass
+
+    def _show_prefill(self, event: PrefillProgress) -> None:
+        left = event.total_tokens - event.done_tokens
+        share = (event.done_tokens - event.cached_tokens) / max(1, event.total_tokens - event.cached_tokens)
+        seconds = f", {left / event.tokens_per_s:.0f} s left" if event.tokens_per_s else ""
+        self._status.change(
+            activity=f"reading {share:.0%} of {event.total_tokens - event.cached_tokens:,} tokens{seconds}",
+            context_tokens=event.total_tokens,
+        )
+
+    def _show_speed(self, activity: str, tokens: int, rate: float, acceptance: float | None) -> None:
+        speed = f"{rate:.1f} tokens/s ({describe_acceptance(acceptance)})" if rate else ""
+        self._status.change(activity=f"{activity}, {tokens} tokens", speed=speed)
+
+    def _finish_step(self, event: ToolFinished) -> None:
+        if self._step is None:
+            return
+        outcome = f"{event.summary} ({event.tokens} tokens, {event.duration_ms:.0f} ms)"
+        self._step.finish(outcome, event.text, is_error=event.is_error)
+        self._transcript.changed(self._step)
+        self._step = None
+
+    def _finish(self, event: Finished) -> None:
+        if event.stop_reason in _CUT:
+            self._transcript.add(NoteEntry(_CUT[event.stop_reason], Tone.WARNING))
+        self._transcript.add(NoteEntry(summarize(event)))
+        usage, timing = event.usage, event.timing
+        self._end()
+        self._status.change(
+            speed=f"{timing.decode_tokens_per_s:.1f} tokens/s ({describe_acceptance(timing.acceptance_rate)})",
+            cache=f"{usage.cached_tokens:,}/{usage.prompt_tokens:,} cached",
+        )
+
+    def _fail(self, error: BaseException) -> None:
+        if isinstance(error, CancelledError):
+            self._transcript.add(NoteEntry("stopped", Tone.WARNING))
+        else:
+            message, hint = describe_error(error)
+            self._transcript.add(NoteEntry(f"{message}\n{hint}" if hint else message, Tone.ERROR))
+        self._end()
+
+    def _end(self) -> None:
+        self._answer = None
+        self._step = None
+        self._status.change(activity="")

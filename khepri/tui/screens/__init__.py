@@ -1,0 +1,1 @@
+"""What lies over the conversation for a while, one screen a file."""

@@ -1,0 +1,95 @@
+"""The themes and how each one colours a conversation.
+
+Where a theme is chosen and remembered is not known here.
+"""
+
+from typing import Final
+
+from rich.style import Style
+from textual.theme import Theme
+
+from khepri.tui.paint import Look, Tone
+
+DARK: Final = "khepri-dark"
+LIGHT: Final = "khepri-light"
+CONTRAST: Final = "khepri-contrast"
+_CODE_STYLES: Final = {DARK: "monokai", LIGHT: "friendly", CONTRAST: "bw"}
+
+
+def themes() -> tuple[Theme, ...]:
+    """Return Khepri's own themes."""
+    return (
+        Theme(
+            name=DARK,
+            primary="#d9a441",
+            secondary="#5fa8a0",
+            accent="#e0b860",
+            foreground="#d8d4cc",
+            background="#16161a",
+            surface="#1c1c21",
+            panel="#26262d",
+            success="#7fb069",
+            warning="#e0b860",
+            error="#e06c60",
+            dark=True,
+        ),
+        Theme(
+            name=LIGHT,
+            primary="#8a5a00",
+            secondary="#1f6f68",
+            accent="#8a5a00",
+            foreground="#26241f",
+            background="#fbf9f4",
+            surface="#f3f0e8",
+            panel="#e6e1d5",
+            success="#2f6b1f",
+            warning="#8a5a00",
+            error="#a8271b",
+            dark=False,
+        ),
+        Theme(
+            name=CONTRAST,
+            primary="#ffff00",
+            secondary="#00ffff",
+            accent="#ffff00",
+            foreground="#ffffff",
+            background="#000000",
+            surface="#000000",
+            panel="#1a1a1a",
+            success="#00ff00",
+            warning="#ffff00",
+            error="#ff6b6b",
+            dark=True,
+        ),
+    )
+
+
+def look_of(theme: Theme) -> Look:
+    """Return how a conversation looks in a theme, which may be one of Textual's own."""
+    text = theme.foreground or ("#e0e0e0" if theme.dark else "#202020")
+    faint = _faint(theme)
+    accent = theme.accent or theme.primary
+    error = theme.error or "#e06c60"
+    success = theme.success or "#7fb069"
+    return Look(
+        styles=(
+            (Tone.TEXT, Style(color=text)),
+            (Tone.USER, Style(color=accent, bold=True)),
+            (Tone.STEP, Style(color=theme.secondary or theme.primary)),
+            (Tone.DETAIL, Style(color=faint)),
+            (Tone.NOTE, Style(color=faint, italic=True)),
+            (Tone.WARNING, Style(color=theme.warning or accent)),
+            (Tone.ERROR, Style(color=error, bold=True)),
+            (Tone.ADDED, Style(color=success)),
+            (Tone.REMOVED, Style(color=error)),
+        ),
+        accent=Style(color=accent),
+        faint=Style(color=faint),
+        code_theme=_CODE_STYLES.get(theme.name, "monokai" if theme.dark else "friendly"),
+    )
+
+
+def _faint(theme: Theme) -> str:
+    if theme.name == CONTRAST:
+        return "#d0d0d0"
+    return "#9a958c" if theme.dark else "#5f5a50"

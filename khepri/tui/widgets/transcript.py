@@ -1,0 +1,307 @@
+"""The conversation on the screen: a list of entries of which only the visible lines are ever drawn.
+
+However long a conversation grows, a frame costs what is visible. After the width or the theme changed, what is visible
+is drawn again at once and the rest in slices of a few milliseconds.
+"""
+
+import time
+from bisect import bisect_right
+from collections.abc import Iterable
+from itertools import accumulate
+from typing import ClassVar, Final
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
+from textual.timer import Timer
+
+from khepri.tui.entries import Block, Entry
+from khepri.tui.paint import Look
+
+_SLICE_S: Final = 0.004
+_SLICE_EVERY_S: Final = 1 / 60
+
+
+class Transcript(ScrollView, can_focus=True):
+    """All entries of the conversation, scrolled to the end until the user scrolls up.
+
+    With the focus in it, one entry is marked; it can be opened, closed and copied.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "mark(-1)", "Previous", id="transcript.previous", show=False),
+        Binding("down,j", "mark(1)", "Next", id="transcript.next", show=False),
+        Binding("enter,space", "open", "Open", id="transcript.open"),
+        Binding("y", "copy_entry", "Copy", id="transcript.copy"),
+        Binding("c", "copy_code", "Copy code", id="transcript.copy_code"),
+        Binding("pageup", "page_up", "Page up", id="transcript.page_up", show=False),
+        Binding("pagedown", "page_down", "Page down", id="transcript.page_down", show=False),
+        Binding("home,g", "scroll_home", "Start", id="transcript.start", show=False),
+        Binding("end,G", "follow", "End", id="transcript.end", show=False),
+    ]
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"transcript--marked"}
+
+    class Copied(Message):
+        """The user wants text in the clipboard."""
+
+        def __init__(self, text: str, what: str) -> None:
+            super().__init__()
+            self.text = text
+            self.what = what
+
+    def __init__(self, look: Look) -> None:
+        super().__init__()
+        self._look = look
+        self._entries: list[Entry] = []
+        self._blocks: list[Block] = []
+        self._owners: list[Entry] = []
+        self._ends: list[int] = []
+        self._marked: Entry | None = None
+        self._follows = True
+        self._slices: Timer | None = None
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """What is shown, oldest first."""
+        return tuple(self._entries)
+
+    @property
+    def allow_select(self) -> bool:
+        """Text can be selected with the mouse."""
+        return True
+
+    def on_mount(self) -> None:
+        """Set the timer up that draws what is out of sight."""
+        self._slices = self.set_interval(_SLICE_EVERY_S, self._draw_slice, pause=True)
+
+    def add(self, *entries: Entry) -> None:
+        """Show further entries at the end."""
+        for entry in entries:
+            self._entries.append(entry)
+            self._blocks += entry.blocks
+            self._owners += [entry] * len(entry.blocks)
+        self._arrange()
+
+    def changed(self, entry: Entry) -> None:
+        """Show an entry anew whose blocks have changed; blocks that are still the same are not drawn again."""
+        first = next((index for index in range(len(self._owners) - 1, -1, -1) if self._owners[index] is entry), None)
+        if first is None:
+            return
+        end = first + 1
+        while first > 0 and self._owners[first - 1] is entry:
+            first -= 1
+        self._blocks[first:end] = entry.blocks
+        self._owners[first:end] = [entry] * len(entry.blocks)
+        self._arrange()
+
+    def show_only(self, entries: Iterable[Entry]) -> None:
+        """Show these entries and no others."""
+        self._entries, self._blocks, self._owners = [], [], []
+        self._marked = None
+        self._follows = True
+        self.add(*entries)
+
+    def set_look(self, look: Look) -> None:
+        """Draw everything in another theme."""
+        self._look = look
+        self._arrange()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Draw everything at the new width."""
+        self._arrange()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Stop following the end when the user scrolls up, and follow it again when he is back."""
+        super().watch_scroll_y(old_value, new_value)
+        self._follows = self.is_vertical_scroll_end
+        if round(old_value) != round(new_value) and self._draw_visible():
+            self._measure()
+
+    def action_follow(self) -> None:
+        """Go to the end and stay there."""
+        self._follows = True
+        self.scroll_end(animate=False, immediate=True, x_axis=False)
+
+    def action_mark(self, step: int) -> None:
+        """Mark the entry before or after the marked one."""
+        if not self._entries:
+            return
+        if self._marked in self._entries:
+            index = self._entries.index(self._marked) + step
+            self._marked = self._entries[min(max(index, 0), len(self._entries) - 1)]
+        else:
+            self._marked = self._entries[-1]
+        self._show_marked()
+        self.refresh()
+
+    def action_open(self) -> None:
+        """Open or close the marked entry."""
+        if self._marked is not None and self._marked.toggle():
+            self._follows = False
+            self.changed(self._marked)
+            self._follows = self.is_vertical_scroll_end
+
+    def toggle_last(self) -> None:
+        """Open or close the last entry that can be."""
+        for entry in reversed(self._entries):
+            if entry.toggle():
+                self.changed(entry)
+                return
+
+    def action_copy_entry(self) -> None:
+        """Copy the marked entry, or the last one."""
+        entry = self._marked or (self._entries[-1] if self._entries else None)
+        if entry is not None:
+            self.post_message(self.Copied(entry.copy_text(), "the entry"))
+
+    def action_copy_code(self) -> None:
+        """Copy the code of the marked entry, or of the last one that has code."""
+        candidates = [self._marked] if self._marked is not None else reversed(self._entries)
+        code = next((code for entry in candidates if (code := entry.copy_code())), "")
+        self.post_message(self.Copied(code, "the code"))
+
+    def on_click(self, event: events.Click) -> None:
+        """Mark what was clicked on, and open or close it."""
+        if self.text_selection is not None:
+            return
+        offset = event.get_content_offset(self)
+        if offset is None:
+            return
+        index = bisect_right(self._ends, offset.y + self.scroll_offset.y)
+        if index < len(self._owners):
+            self._marked = self._owners[index]
+            self.action_open()
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """Return one visible line."""
+        width = self.size.width
+        style = self.rich_style
+        line = y + self.scroll_offset.y
+        index = bisect_right(self._ends, line)
+        if index >= len(self._blocks):
+            return Strip.blank(width, style)
+        # Counted from the end of the block, whose last line is -1.
+        strip = self._blocks[index].strips[line - self._ends[index]]
+        if self.text_selection is not None:
+            strip = self._with_selection(strip, line, self.text_selection)
+        strip = strip.crop_extend(0, width, None).apply_style(style).apply_offsets(0, line)
+        if self.has_focus and self._owners[index] is self._marked:
+            strip = strip.apply_style(Style(bgcolor=self.get_component_rich_style("transcript--marked").bgcolor))
+        return strip
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """Return the selected text, without the spaces that only fill lines."""
+        lines = [strip.text.rstrip() for block in self._blocks for strip in block.strips]
+        return selection.extract("\n".join(lines)), "\n"
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        """Show the selection."""
+        self.refresh()
+
+    def _with_selection(self, strip: Strip, line: int, selection: Selection) -> Strip:
+        span = selection.get_span(line)
+        if span is None:
+            return strip
+        # Selections count characters, strips count cells.
+        length = strip.cell_length
+        start = min(strip.index_to_cell_position(span[0]), length)
+        end = length if span[1] == -1 else min(strip.index_to_cell_position(span[1]), length)
+        style = self.screen.get_component_rich_style("screen--selection")
+        before, chosen, after = strip.crop(0, start), strip.crop(start, end), strip.crop(end, length)
+        lit = Strip([Segment(text, (own or Style()) + style) for text, own, _ in chosen], chosen.cell_length)
+        return Strip.join([before, lit, after])
+
+    def _arrange(self) -> None:
+        """Draw what is visible, put everything in its place, and have the rest drawn later."""
+        if not self.size.width:
+            return
+        if self._follows:
+            self._draw_from_end()
+        self._measure()
+        if self._draw_visible():
+            self._measure()
+        if self._slices is not None:
+            self._slices.resume()
+        self.refresh()
+
+    def _measure(self) -> None:
+        self._ends = list(accumulate(len(block.strips) for block in self._blocks))
+        total = self._ends[-1] if self._ends else 0
+        size = Size(self.size.width, total)
+        if size != self.virtual_size:
+            follows = self._follows
+            self.virtual_size = size
+            self._follows = follows
+        if self._follows:
+            self.scroll_end(animate=False, immediate=True, x_axis=False)
+
+    def _draw_from_end(self) -> None:
+        """Draw the last blocks, as many as the screen holds."""
+        lines = 0
+        for block in reversed(self._blocks):
+            self._draw(block)
+            lines += len(block.strips)
+            if lines > self.size.height:
+                return
+
+    def _draw_visible(self) -> bool:
+        """Draw the blocks in sight; True if one of them was not drawn yet."""
+        top = self.scroll_offset.y
+        index = bisect_right(self._ends, top)
+        lines = 0
+        has_drawn = False
+        while index < len(self._blocks) and lines <= self.size.height + 1:
+            has_drawn = self._draw(self._blocks[index]) or has_drawn
+            lines += len(self._blocks[index].strips)
+            index += 1
+        return has_drawn
+
+    def _draw(self, block: Block) -> bool:
+        width = self.size.width
+        if block.is_drawn_for(self._look, width):
+            return False
+        block.redraw(self._look, width)
+        return True
+
+    def _draw_slice(self) -> None:
+        """Draw some of the blocks out of sight, nearest to the end first, and keep what is in sight where it is."""
+        assert self._slices is not None
+        deadline_s = time.perf_counter() + _SLICE_S
+        first_in_sight = bisect_right(self._ends, self.scroll_offset.y)
+        shift = 0
+        for index in reversed(range(len(self._blocks))):
+            block = self._blocks[index]
+            before = len(block.strips)
+            if not self._draw(block):
+                continue
+            if index < first_in_sight:
+                shift += len(block.strips) - before
+            if time.perf_counter() > deadline_s:
+                break
+        else:
+            self._slices.pause()
+        self._measure()
+        if shift and not self._follows:
+            self.scroll_to(y=self.scroll_offset.y + shift, animate=False, immediate=True)
+        self.refresh()
+
+    def _show_marked(self) -> None:
+        """Scroll so that the marked entry can be seen."""
+        indices = [index for index, owner in enumerate(self._owners) if owner is self._marked]
+        if not indices:
+            return
+        top = self._ends[indices[0]] - len(self._blocks[indices[0]].strips)
+        bottom = self._ends[indices[-1]]
+        seen_from, height = self.scroll_offset.y, self.size.height
+        if top < seen_from or bottom - top > height:
+            self.scroll_to(y=top, animate=False, immediate=True)
+        elif bottom > seen_from + height:
+            self.scroll_to(y=bottom - height, animate=False, immediate=True)
