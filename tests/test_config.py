@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from khepri import config, paths
-from khepri.config import Config, Decoding, Draft, ExtraBuffers, NetworkLock, Permission, Source
+from khepri.config import Backend, Config, Decoding, Draft, ExtraBuffers, NetworkLock, Permission, Source
 from khepri.config.files import ConfigFile, read_user_file
 from khepri.config.loader import Origin
 from khepri.errors import ConfigError
@@ -111,6 +111,7 @@ def test_every_key_can_be_set_in_the_users_file(places: Places) -> None:
         draft_model = "small"
         gamma = 3
         decoding = "exact"
+        backend = "ik_llama"
         extra_buffers = "off"
         network_lock = "required"
         permission_read = "deny"
@@ -119,7 +120,7 @@ def test_every_key_can_be_set_in_the_users_file(places: Places) -> None:
     """)
     assert places.load().config == Config(
         "/models/my model.gguf", 4096, 2, 64, 1.0, 40, 0.9, 0.05, 7, 10, 1, 100, 0, 0,
-        Draft.ALL, "small", 3, Decoding.EXACT, ExtraBuffers.OFF, NetworkLock.REQUIRED,
+        Draft.ALL, "small", 3, Decoding.EXACT, Backend.IK_LLAMA, ExtraBuffers.OFF, NetworkLock.REQUIRED,
         Permission.DENY, Permission.DENY, Permission.ALLOW,
     )  # fmt: skip
 

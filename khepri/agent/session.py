@@ -18,6 +18,7 @@ from khepri.agent.protocol import ToolCall, folders_of, tool_grammar
 from khepri.agent.repository_drafts import RepositoryDrafts
 from khepri.agent.task import Question, Task
 from khepri.config import Config, Decoding, Draft
+from khepri.engine.backend import BackendName
 from khepri.engine.launch import EngineFiles, EngineSettings, launch
 from khepri.engine.request import DraftMode, SamplingParams
 from khepri.errors import ContextFullError
@@ -192,6 +193,7 @@ def engine_settings(config: Config, draft_model: Model | None) -> EngineSettings
         extra_buffers=config.extra_buffers,
         exact=config.decoding is Decoding.EXACT,
         draft_model=draft_model.path if draft_model else None,
+        backend=BackendName(config.backend),
     )
 
 

@@ -100,7 +100,7 @@ def gather(config: Config, progress: Progress) -> Facts:
     inventory = attempt(stores.take_inventory)
     fitting = _then(model, lambda found: attempt(lambda: _fitting(found)))
     progress("probing: does a first batch come through?")
-    verdict = _then(library, lambda _: _then(fitting, lambda found: attempt(lambda: _probe(found))))
+    verdict = _then(library, lambda _: _then(fitting, lambda found: attempt(lambda: _probe(config, found))))
     options = _then(fitting, lambda found: _then(verdict, lambda given: _options(config, found.path, given)))
     measured = _then(options, lambda how: attempt(lambda: measurement.measure(how, progress)))
     return Facts(
@@ -267,8 +267,8 @@ def _options(config: Config, model: Path, verdict: Verdict) -> LoadOptions:
     return load_options(model, engine_settings(config, None), lambda: verdict)
 
 
-def _probe(model: Model) -> Verdict:
-    return probe(model.path, paths.probe_cache_file())
+def _probe(config: Config, model: Model) -> Verdict:
+    return probe(model.path, paths.probe_cache_file(), backend=engine_settings(config, None).backend)
 
 
 def _then(found: T | Failure, go_on: Callable[[T], U | Failure]) -> U | Failure:

@@ -48,6 +48,12 @@ models_app = typer.Typer(help="List, fetch, add and remove models.", rich_markup
 app.add_typer(models_app, name="models")
 
 Cwd = Annotated[Path, typer.Option("--cwd", metavar="DIR", help="Work in this folder instead of the current one.")]
+BackendOption = Annotated[
+    str | None,
+    typer.Option(
+        "--backend", metavar="llama_cpp|ik_llama", help="The library that runs the model. [default: llama_cpp]"
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -104,6 +110,7 @@ def ask(
         bool, typer.Option("--exact", help="The same tokens as plain decoding, to the bit; slower.")
     ] = False,
     no_tools: Annotated[bool, typer.Option("--no-tools", help="Answer without looking into the repository.")] = False,
+    backend: BackendOption = None,
     cwd: Cwd = Path("."),
     as_json: AsJson = False,
     stream_json: Annotated[bool, typer.Option("--stream-json", help="Print one JSON event a line.")] = False,
@@ -129,6 +136,7 @@ def ask(
         "draft": draft,
         "gamma": gamma,
         "decoding": "exact" if exact else None,
+        "backend": backend,
     }
     if as_json and stream_json:
         raise typer.BadParameter("choose one of --json and --stream-json")
@@ -165,6 +173,7 @@ def prove(
     tokens: Annotated[
         int | None, typer.Option(metavar="N", help="Compare at least N tokens. [default: 1500, with --exact 5000]")
     ] = None,
+    backend: BackendOption = None,
     cwd: Cwd = Path("."),
     as_json: AsJson = False,
 ) -> None:
@@ -189,6 +198,7 @@ def prove(
         "draft_model": draft_model,
         "gamma": gamma,
         "decoding": "exact" if exact else None,
+        "backend": backend,
     }
     with exits.told_as_json(as_json):
         command.run(cwd, flags, as_json=as_json, tokens=tokens)
@@ -276,6 +286,7 @@ def bench(
         str | None, typer.Option(metavar="N|auto", help="Proposed tokens verified in one pass. [default: auto]")
     ] = None,
     repeats: Annotated[int | None, typer.Option(metavar="N", help="How often each item runs. [default: 3]")] = None,
+    backend: BackendOption = None,
     cwd: Cwd = Path("."),
     as_json: AsJson = False,
 ) -> None:
@@ -296,7 +307,7 @@ def bench(
 
       khepri bench --sweep --draft all
     """
-    flags = {"model": model, "draft": draft, "draft_model": draft_model, "gamma": gamma}
+    flags = {"model": model, "draft": draft, "draft_model": draft_model, "gamma": gamma, "backend": backend}
     interrupts.admit()
     if sweep:
         from khepri.cli.bench import sweep as sweep_command

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from khepri.engine.backend import Backend, Batch, LoadOptions
+from khepri.engine.backend import Backend, BackendName, Batch, LoadOptions
 from khepri.errors import KhepriError, ModelError, ModelLoadError, OutOfMemoryError
 
 PREFILL_TOKENS = 128
@@ -210,11 +210,11 @@ def _measure(options: LoadOptions, clock: Callable[[], float] = time.perf_counte
     """Load and measure in this process."""
     import psutil
 
-    from khepri.engine.backends.llama_cpp import LlamaCppBackend
+    from khepri.engine.backends.loading import load_backend
 
     _tell("loading the model")
     started = clock()
-    backend = LlamaCppBackend(options)
+    backend = load_backend(options)
     try:
         load_s = clock() - started
         prefill_tokens_per_s, decode_tokens_per_s = _speeds(backend, options.batch_tokens, _tell, clock)
@@ -255,7 +255,8 @@ def _child(task: str, options: str = "") -> int:
             _say(_describe_library())
         else:
             plain = json.loads(options)
-            _say(asdict(_measure(LoadOptions(**{**plain, "model_path": Path(plain["model_path"])}))))
+            typed = {"model_path": Path(plain["model_path"]), "backend": BackendName(plain["backend"])}
+            _say(asdict(_measure(LoadOptions(**{**plain, **typed}))))
     except KhepriError as error:
         _say({"error": error.message, "hint": error.hint, "kind": type(error).__name__})
     return 0

@@ -1,10 +1,11 @@
 """Configuration: one dataclass, one loader. Neither knows what the settings do."""
 
 from khepri.config.loader import Loaded, Origin, Source, load
-from khepri.config.schema import Config, Decoding, Draft, ExtraBuffers, NetworkLock, Permission
+from khepri.config.schema import Backend, Config, Decoding, Draft, ExtraBuffers, NetworkLock, Permission
 from khepri.config.values import Key, Value, keys
 
 __all__ = [
+    "Backend",
     "Config",
     "Decoding",
     "Draft",

@@ -19,6 +19,15 @@ class ExtraBuffers(StrEnum):
     """No."""
 
 
+class Backend(StrEnum):
+    """The library that runs the model."""
+
+    LLAMA_CPP = "llama_cpp"
+    """llama.cpp, compiled for this machine."""
+    IK_LLAMA = "ik_llama"
+    """ik_llama.cpp, the extra `khepri[fast]`."""
+
+
 class NetworkLock(StrEnum):
     """What happens where the strong network lock cannot be had. There is no value that turns the lock off."""
 
@@ -121,6 +130,8 @@ class Config:
     """Proposed tokens verified in one pass; `auto` chooses at every step by what pays."""
     decoding: Decoding = Decoding.FAST
     """`exact` takes settings under which drafts cannot change a token even by rounding, and is slower."""
+    backend: Backend = Backend.LLAMA_CPP
+    """The library that runs the model: llama.cpp, or its faster fork, which the extra `khepri[fast]` brings."""
     extra_buffers: ExtraBuffers = ExtraBuffers.AUTO
     """Let the native library repack weights (faster, and fatal on some machines); `auto` means if the probe allows."""
     network_lock: NetworkLock = NetworkLock.ON

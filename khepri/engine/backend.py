@@ -15,6 +15,15 @@ from numpy.typing import NDArray
 Logits = NDArray[np.float32]
 
 
+class BackendName(StrEnum):
+    """The native libraries that a model can be run with."""
+
+    LLAMA_CPP = "llama_cpp"
+    """llama.cpp, compiled for this machine: runs every model, and exactly where that is asked for."""
+    IK_LLAMA = "ik_llama"
+    """ik_llama.cpp, compiled ahead: faster where it runs."""
+
+
 class KvType(StrEnum):
     """Precision of the keys and values in the cache."""
 
@@ -45,6 +54,8 @@ class LoadOptions:
     exact: bool = False
     """Choose kernels whose results do not depend on how many tokens a pass evaluates, as far as the library has them;
     whether it has is a question for ``engine/exactness.py``. Counts for the first backend of a process only."""
+    backend: BackendName = BackendName.LLAMA_CPP
+    """The library."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from khepri.engine.backend import Backend, KvType, LoadOptions
+from khepri.engine.backend import Backend, BackendName, KvType, LoadOptions
+from khepri.engine.backends.loading import load_backend
 from khepri.engine.draft.drafter import Drafter
 from khepri.engine.draft.model import ModelDrafter
 from khepri.engine.draft.repository_index import RepositoryIndex
@@ -19,7 +20,7 @@ from khepri.engine.hardware import describe_cpu, total_memory_bytes
 from khepri.engine.pass_cost import PassCosts
 from khepri.engine.probe import Verdict, probe
 from khepri.engine.worker import EngineWorker, Speculation, build_engine
-from khepri.errors import ModelLoadError, OutOfMemoryError
+from khepri.errors import ModelLoadError, OutOfMemoryError, UsageError
 
 _LEAST_PASS_TOKENS = 64
 """So many tokens fit into one pass whatever the batch of a prefill is: pending and drafted ones."""
@@ -44,6 +45,8 @@ class EngineSettings:
     """Take settings under which the width of a pass cannot change a token, and refuse to start where there are none."""
     draft_model: Path | None = None
     """The smaller model that drafts; None loads none."""
+    backend: BackendName = BackendName.LLAMA_CPP
+    """The library that runs the models."""
 
 
 @dataclass(frozen=True)
@@ -110,11 +113,9 @@ def _prepare(
 
     def load(path: Path, how: EngineSettings) -> Backend:
         _check_memory(path)
-        options = load_options(path, how, lambda: probe(path, files.probe, cancelled=closing))
-        # The library is imported only now: its import costs time, and a first load belongs to the probe's child.
-        from khepri.engine.backends.llama_cpp import LlamaCppBackend
-
-        return LlamaCppBackend(options)
+        return load_backend(
+            load_options(path, how, lambda: probe(path, files.probe, cancelled=closing, backend=how.backend))
+        )
 
     def load_target() -> Backend:
         if not settings.exact:
@@ -148,10 +149,18 @@ def load_options(model: Path, settings: EngineSettings, ask_probe: Callable[[], 
         model: The GGUF file.
         settings: How the engine is set up.
         ask_probe: Returns the probe's verdict, if it is asked; what it raises is raised here.
+
+    Raises:
+        UsageError: Exact decoding is asked of a library that cannot promise it.
     """
     cores = settings.threads or describe_cpu().physical_cores
     capacity = max(settings.batch_tokens, _LEAST_PASS_TOKENS)
-    options = LoadOptions(model, settings.context_tokens, cores, capacity)
+    options = LoadOptions(model, settings.context_tokens, cores, capacity, backend=settings.backend)
+    if settings.exact and settings.backend is not BackendName.LLAMA_CPP:
+        raise UsageError(
+            f"{settings.backend} cannot decode exactly: its logits depend on how many tokens a pass evaluates",
+            f"set backend = {BackendName.LLAMA_CPP}, or leave --exact out",
+        )
     if settings.exact:
         return replace(options, extra_buffers=False, kv_type=KvType.Q8_0, exact=True)
     choice = settings.extra_buffers

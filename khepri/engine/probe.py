@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from khepri.engine import json_cache
-from khepri.engine.backend import Batch, LoadOptions
+from khepri.engine.backend import BackendName, Batch, LoadOptions
+from khepri.engine.backends.loading import load_backend
 from khepri.engine.hardware import describe_cpu
 from khepri.errors import CancelledError, KhepriError, ModelLoadError, OutOfMemoryError
 
@@ -27,6 +28,10 @@ _CONTEXT_TOKENS = 256
 _PROBE_TOKENS = 48
 _TIMEOUT_S = 300
 _POLL_S = 0.1
+_DISTRIBUTIONS = {
+    BackendName.LLAMA_CPP: ("llama-cpp-python", "install khepri again"),
+    BackendName.IK_LLAMA: ("ik-llama-cpp-python", 'install it with: pip install "khepri[fast]"'),
+}
 _REFUSED = 3
 _NO_MEMORY = 4
 # What a processor does to a program. SIGABRT is not among them: the library also aborts itself when memory runs out.
@@ -64,6 +69,7 @@ def probe(
     cache_file: Path,
     run_child: ChildRunner | None = None,
     cancelled: threading.Event | None = None,
+    backend: BackendName = BackendName.LLAMA_CPP,
 ) -> Verdict:
     """Return the fastest settings under which ``model`` survives a first batch on this machine.
 
@@ -74,6 +80,7 @@ def probe(
         cache_file: Where verdicts are kept; a file that cannot be read or written only costs a new probe.
         run_child: Runs one probe; the default starts this module in a child process.
         cancelled: Set by another thread to kill the child and give up.
+        backend: The library to be tried.
 
     Raises:
         CancelledError: ``cancelled`` was set, or the child was interrupted from the keyboard, as everything in a
@@ -81,11 +88,11 @@ def probe(
         ModelLoadError: The library is missing, refuses the file, or dies under every setting.
         OutOfMemoryError: The model does not fit into memory.
     """
-    key = _key(model)
+    key = _key(model, backend)
     known = _read_verdicts(cache_file)
     if key in known:
         return Verdict(known[key].extra_buffers, known[key].reason, was_cached=True)
-    verdict = _first_survivor(model, run_child or _child_runner(cancelled or threading.Event()))
+    verdict = _first_survivor(model, run_child or _child_runner(backend, cancelled or threading.Event()))
     if verdict.is_lasting:
         _write_verdicts(cache_file, {**known, key: verdict})
     return verdict
@@ -132,10 +139,10 @@ def _cause(result: ChildResult) -> str:
         return f"signal {-result.returncode}"
 
 
-def _child_runner(cancelled: threading.Event) -> ChildRunner:
+def _child_runner(backend: BackendName, cancelled: threading.Event) -> ChildRunner:
     def run(model: Path, extra_buffers: bool) -> ChildResult:
         # -P keeps the working folder, which may be a stranger's repository, off the import path.
-        command = [sys.executable, "-P", "-m", "khepri.engine.probe", str(model), str(int(extra_buffers))]
+        command = [sys.executable, "-P", "-m", "khepri.engine.probe", backend, str(model), str(int(extra_buffers))]
         with _start_deaf(command) as child:
             try:
                 errors = _await_end(child, cancelled)
@@ -171,17 +178,22 @@ def _await_end(child: subprocess.Popen[bytes], cancelled: threading.Event) -> by
     return None
 
 
-def _key(model: Path) -> str:
+def _key(model: Path, backend: BackendName) -> str:
     """Return the identity of (library build, CPU, model file)."""
-    return "|".join((_library_build(), describe_cpu().fingerprint, _file_identity(model)))
+    return "|".join((library_build(backend), describe_cpu().fingerprint, _file_identity(model)))
 
 
-def _library_build() -> str:
-    """Identify the installed library by version and the size and time of its native files, without importing it."""
+def library_build(backend: BackendName) -> str:
+    """Identify an installed library by version and the size and time of its native files, without importing it.
+
+    Raises:
+        ModelLoadError: It is not installed.
+    """
+    name, hint = _DISTRIBUTIONS[backend]
     try:
-        distribution = metadata.distribution("llama-cpp-python")
+        distribution = metadata.distribution(name)
     except metadata.PackageNotFoundError:
-        raise ModelLoadError("llama-cpp-python is not installed", "install khepri again") from None
+        raise ModelLoadError(f"{name} is not installed", hint) from None
     natives = [Path(str(distribution.locate_file(f))) for f in distribution.files or () if "libggml" in f.name]
     return ";".join([distribution.version, *sorted(_file_identity(path) for path in natives if path.exists())])
 
@@ -207,24 +219,21 @@ def _entry(verdict: Verdict) -> dict[str, bool | str]:
     return {"extra_buffers": verdict.extra_buffers, "reason": verdict.reason}
 
 
-def _child(model: Path, extra_buffers: bool) -> int:
+def _child(backend: BackendName, model: Path, extra_buffers: bool) -> int:
     """Load the model and evaluate one batch wide enough to reach the library's matrix kernels."""
     import resource
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    from khepri.engine.backends.llama_cpp import LlamaCppBackend
-
-    options = LoadOptions(
-        model, _CONTEXT_TOKENS, describe_cpu().physical_cores, _PROBE_TOKENS, extra_buffers=extra_buffers
-    )
+    cores = describe_cpu().physical_cores
+    options = LoadOptions(model, _CONTEXT_TOKENS, cores, _PROBE_TOKENS, extra_buffers=extra_buffers, backend=backend)
     try:
-        backend = LlamaCppBackend(options)
+        loaded = load_backend(options)
         tokens = tuple(range(_PROBE_TOKENS))
-        backend.decode(Batch(tokens, 0))
-        backend.decode(Batch(tokens[:1], len(tokens)))
-        backend.close()
+        loaded.decode(Batch(tokens, 0))
+        loaded.decode(Batch(tokens[:1], len(tokens)))
+        loaded.close()
     except OutOfMemoryError as error:
         print(error.message, file=sys.stderr)
         return _NO_MEMORY
@@ -238,4 +247,4 @@ def _child(model: Path, extra_buffers: bool) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(_child(Path(sys.argv[1]), sys.argv[2] == "1"))
+    sys.exit(_child(BackendName(sys.argv[1]), Path(sys.argv[2]), sys.argv[3] == "1"))

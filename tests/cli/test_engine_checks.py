@@ -120,7 +120,7 @@ def test_the_measurement_loads_what_the_configuration_and_the_probe_choose(
 
     monkeypatch.setattr(measurement, "measure", measure)
     monkeypatch.setattr(measurement, "read_library", lambda: FACTS.library)
-    monkeypatch.setattr(engine_checks, "probe", lambda *_: Verdict(verdict, ""))
+    monkeypatch.setattr(engine_checks, "probe", lambda *_, **__: Verdict(verdict, ""))
     config = Config(str(tiny_model), extra_buffers=choice, threads=3, context_tokens=1024, batch_tokens=64)
     facts = engine_checks.gather(config, lambda _: None)
     assert loaded == [facts.options] == [LoadOptions(tiny_model, 1024, 3, 64, extra_buffers=allowed)]

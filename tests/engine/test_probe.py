@@ -267,7 +267,7 @@ LEAVE_ROOM = """
 import resource, sys
 from pathlib import Path
 from khepri.engine import probe
-from khepri.engine.backend import LoadOptions
+from khepri.engine.backend import BackendName, LoadOptions
 from khepri.engine.backends.llama_cpp import LlamaCppBackend
 from khepri.errors import OutOfMemoryError
 
@@ -287,7 +287,7 @@ def run_with_room(room: int, program: str, model: Path) -> subprocess.CompletedP
 def test_a_model_that_does_not_fit_into_memory_is_a_lack_of_memory(
     tiny_model: Path, model: Path, cache_file: Path
 ) -> None:
-    done = run_with_room(256 << 10, "sys.exit(probe._child(model, True))", tiny_model)
+    done = run_with_room(256 << 10, "sys.exit(probe._child(BackendName.LLAMA_CPP, model, True))", tiny_model)
     result = ChildResult(done.returncode, done.stderr.strip().splitlines()[-1])
     with pytest.raises(OutOfMemoryError, match="cannot load the model"):
         probe(model, cache_file, lambda _model, _extra_buffers: result)

@@ -17,7 +17,7 @@ from khepri.cli.bench.report import Findings, Setting, print_findings, print_jso
 from khepri.cli.bench.runs import Arm, ArmName, BaselineArm, EngineArm, run_all, warm_up
 from khepri.cli.progress import shown_progress
 from khepri.config import Config, Value
-from khepri.engine.backend import LoadOptions
+from khepri.engine.backend import BackendName, LoadOptions
 from khepri.engine.backends.llama_cpp_plain import LlamaCppPlain
 from khepri.engine.hardware import describe_cpu
 from khepri.engine.launch import EngineFiles, EngineSettings, launch, load_options
@@ -50,7 +50,9 @@ class Target:
     engine: EngineSettings
     """How Khepri's engine is set up."""
     options: LoadOptions
-    """How a backend is loaded by hand: the baseline, and what times single passes."""
+    """How a backend is loaded by hand for what times single passes."""
+    baseline: LoadOptions
+    """How the baseline is loaded."""
 
 
 def run(cwd: Path, flags: Mapping[str, Value], *, quick: bool, as_json: bool, repeats: int | None) -> None:
@@ -75,7 +77,7 @@ def run(cwd: Path, flags: Mapping[str, Value], *, quick: bool, as_json: bool, re
     with shown_progress("benchmarking") as progress, ExitStack() as stack:
         progress("loading the model", 0, 1)
         engine = stack.enter_context(start_engine(target.model, target.engine))
-        plain = stack.enter_context(closing(LlamaCppPlain(target.options)))
+        plain = stack.enter_context(closing(LlamaCppPlain(target.baseline)))
         vocabulary, library = engine.vocabulary, engine.backend.capabilities
         items = choose(load_corpus(vocabulary), quick=quick)
         arms = _arms(target.settings, engine, BaselineArm(plain, vocabulary.end_ids))
@@ -105,10 +107,13 @@ def resolve(cwd: Path, flags: Mapping[str, Value]) -> Target:
     model = find(settings.model) if settings.model else default_model()
     draft_model = draft_model_of(settings)
     engine = engine_settings(settings, draft_model)
-    options = load_options(
-        model.path, replace(engine, exact=False), lambda: probe(model.path, paths.probe_cache_file())
-    )
-    return Target(settings, model, draft_model, engine, options)
+    options = _load_options(model, replace(engine, exact=False))
+    baseline = _load_options(model, replace(engine, exact=False, backend=BackendName.LLAMA_CPP))
+    return Target(settings, model, draft_model, engine, options, baseline)
+
+
+def _load_options(model: Model, engine: EngineSettings) -> LoadOptions:
+    return load_options(model.path, engine, lambda: probe(model.path, paths.probe_cache_file(), backend=engine.backend))
 
 
 def start_engine(model: Model, settings: EngineSettings) -> EngineWorker:

@@ -19,7 +19,7 @@ from khepri.cli.bench.sweep_report import Point, Series, Sweep, show
 from khepri.cli.progress import Progress, shown_progress
 from khepri.config import Draft, Value
 from khepri.engine.backend import Backend, Batch
-from khepri.engine.backends.llama_cpp import LlamaCppBackend
+from khepri.engine.backends.loading import load_backend
 from khepri.engine.request import DraftCount, DrafterName, DraftMode
 from khepri.engine.worker import EngineWorker
 from khepri.errors import ModelLoadError, UsageError
@@ -197,7 +197,7 @@ def _count(runs: Sequence[Run], drafter: DrafterName) -> DraftCount:
 
 def _time_passes(target: Target) -> list[float]:
     """Return the milliseconds of passes of 1 to the most rows, in the middle of a prompt of the corpus."""
-    with closing(LlamaCppBackend(target.options)) as backend:
+    with closing(load_backend(target.options)) as backend:
         return pass_times(backend, load_corpus(backend.vocabulary)[0].prompt, max(GAMMAS) + 1, time.perf_counter)
 
 

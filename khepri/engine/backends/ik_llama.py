@@ -1,0 +1,148 @@
+"""The ik_llama.cpp backend: a fork of llama.cpp with faster kernels for processors.
+
+Its passes of a few tokens cost far less than llama.cpp's, which is what speculation lives on; their logits depend on
+how wide they are, so that exact decoding is not for this backend. How one works with a loaded model is in
+``native.py``. Where the older cache of the fork falls short of llama.cpp's, that is made up for here.
+"""
+
+import ctypes
+import os
+import zlib
+from functools import cache
+from importlib import metadata
+from struct import Struct
+from typing import Any
+
+from khepri.engine.backend import Capabilities, KvType, LoadOptions
+from khepri.engine.backends.ik_llama_api import (
+    DISTRIBUTION,
+    GGML_TYPE_F16,
+    GGML_TYPE_Q8_0,
+    LOG_CALLBACK,
+    IkLlamaApi,
+    find_library,
+)
+from khepri.engine.backends.native import NativeBackend, NativeLog, NativeVocabulary, Pointer, named_features
+from khepri.errors import ModelLoadError
+
+_KV_TYPES = {KvType.F16: GGML_TYPE_F16, KvType.Q8_0: GGML_TYPE_Q8_0}
+_STATE_HEADER = Struct("<4sIQ")
+_STATE_MARK = b"IKS1"
+
+_LOG = NativeLog()
+_LOG_CALLBACK = LOG_CALLBACK(_LOG.append)
+
+
+@cache
+def _api() -> Any:  # noqa: ANN401 - its functions are bound when it is opened, as ``NativeApi`` has them and more
+    """Open the library, once for the process.
+
+    Raises:
+        ModelLoadError: It is not installed, or cannot be opened here.
+    """
+    library = find_library()
+    if library is None:
+        raise ModelLoadError(f"{DISTRIBUTION} is not installed", 'install it with: pip install "khepri[fast]"')
+    try:
+        api: Any = IkLlamaApi(library)
+    except OSError as error:
+        raise ModelLoadError(f"{DISTRIBUTION} cannot be used on this machine: {error}", _TAKE_OTHER) from error
+    api.llama_log_set(_LOG_CALLBACK, None)
+    api.llama_backend_init()
+    return api
+
+
+class IkLlamaBackend(NativeBackend):
+    """A model and its context in ik_llama.cpp. Owns both; ``close`` frees them.
+
+    Raises:
+        ModelLoadError: The library is missing, refuses the file or the context parameters, or exactness is asked for.
+        OutOfMemoryError: The model or its context does not fit into memory.
+    """
+
+    def __init__(self, options: LoadOptions) -> None:
+        if options.exact:
+            raise ModelLoadError("ik_llama's logits depend on the width of a pass", _TAKE_OTHER)
+        self._native = _api()
+        super().__init__(self._native, _LOG, options.sequences)
+        _LOG.clear()
+        try:
+            self._load(options)
+        except BaseException:
+            self.close()
+            raise
+
+    def _load(self, options: LoadOptions) -> None:
+        model = self._load_model(options)
+        self.vocabulary = NativeVocabulary(self._native, model)
+        self._owned.callback(self.vocabulary.close)
+        context = self._make_context(model, options)
+        capabilities = Capabilities(
+            library=f"{DISTRIBUTION} {metadata.version(DISTRIBUTION)}",
+            features=named_features(self._native.llama_print_system_info()),
+            n_vocab=self.vocabulary.size,
+            context_tokens=self._native.llama_n_ctx(context),
+            trained_context_tokens=self._native.llama_model_n_ctx_train(model),
+            can_remove_tail=not (
+                self._native.llama_model_is_recurrent(model) or self._native.llama_model_is_hybrid(model)
+            ),
+        )
+        self._take_over(context, options.batch_tokens, capabilities)
+
+    def _load_model(self, options: LoadOptions) -> Pointer:
+        parameters = self._native.llama_model_default_params()
+        parameters.n_gpu_layers = 0
+        parameters.repack_tensors = options.extra_buffers
+        parameters.use_mmap = not options.extra_buffers  # repacking writes, and a mapped file is not to be written
+        model = self._native.llama_model_load_from_file(os.fsencode(options.model_path), parameters)
+        if not model:
+            raise _LOG.load_error(f"cannot load the model {options.model_path}: {_LOG.reason()}")
+        self._owned.callback(self._native.llama_model_free, model)
+        return model
+
+    def _make_context(self, model: Pointer, options: LoadOptions) -> Pointer:
+        parameters = self._native.llama_context_default_params()
+        parameters.n_ctx = options.context_tokens
+        parameters.n_batch = options.batch_tokens
+        parameters.n_ubatch = options.batch_tokens
+        parameters.n_seq_max = options.sequences
+        parameters.n_threads = options.threads
+        parameters.n_threads_batch = options.threads
+        parameters.flash_attn = True
+        parameters.type_k = parameters.type_v = _KV_TYPES[options.kv_type]
+        parameters.abort_callback = ctypes.cast(self._abort.callback, ctypes.c_void_p)
+        parameters.abort_callback_data = self._abort.data
+        context = self._native.llama_init_from_model(model, parameters)
+        if not context:
+            raise _LOG.load_error(
+                f"cannot make a context of {options.context_tokens} tokens for {options.model_path}: {_LOG.reason()}"
+            )
+        self._owned.callback(self._native.llama_free, context)
+        return context
+
+    def sequence_state(self, sequence: int) -> bytes:
+        """Return the state of a sequence, with a checksum; see ``Backend.sequence_state``."""
+        state = super().sequence_state(sequence)
+        return _STATE_HEADER.pack(_STATE_MARK, zlib.crc32(state), len(state)) + state
+
+    def restore_sequence(self, sequence: int, state: bytes) -> bool:
+        """Fill an empty sequence; see ``Backend.restore_sequence``.
+
+        The library trusts what it reads so far that damage ends the process, so only what was saved here comes to it.
+        """
+        self._refuse_stranger(sequence)
+        if len(state) < _STATE_HEADER.size:
+            return False
+        mark, checksum, size = _STATE_HEADER.unpack_from(state)
+        body = state[_STATE_HEADER.size :]
+        if (mark, size, checksum) != (_STATE_MARK, len(body), zlib.crc32(body)):
+            return False
+        return super().restore_sequence(sequence, body)
+
+
+_TAKE_OTHER = "use the other backend: backend = llama_cpp"
+
+
+def is_installed() -> bool:
+    """Tell if the library is there, without loading it."""
+    return find_library() is not None

@@ -1,0 +1,128 @@
+"""The fork behind the same seam as llama.cpp, and beside it in one process."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from khepri.engine.backend import Backend, BackendName, Batch, LoadOptions
+from khepri.engine.backends.ik_llama_api import IkLlamaApi, find_library
+from khepri.engine.backends.llama_cpp import LlamaCppBackend
+from khepri.engine.backends.loading import load_backend
+from khepri.errors import ModelLoadError
+from tests.engine.conformance import BATCH_TOKENS, CONTEXT_TOKENS, SEQUENCES, BackendConformance, Exactness, feed
+
+pytestmark = pytest.mark.skipif(find_library() is None, reason="the extra `fast` is not installed")
+
+
+@pytest.fixture
+def options(tiny_model: Path) -> LoadOptions:
+    # One thread: on a busy machine two of them spend their time waiting for each other.
+    return LoadOptions(tiny_model, CONTEXT_TOKENS, 1, BATCH_TOKENS, SEQUENCES, backend=BackendName.IK_LLAMA)
+
+
+@pytest.fixture
+def backend(options: LoadOptions) -> Iterator[Backend]:
+    backend = load_backend(options)
+    yield backend
+    backend.close()
+
+
+class TestIkLlamaBackend(BackendConformance):
+    @pytest.fixture
+    def make_backend(self, options: LoadOptions) -> Callable[[], Backend]:
+        return lambda: load_backend(options)
+
+    @pytest.fixture
+    def exactness(self) -> Exactness:
+        return Exactness(0.02)
+
+
+def test_the_structures_are_laid_out_as_the_library_has_them() -> None:
+    library = find_library()
+    assert library is not None
+    api: Any = IkLlamaApi(library)
+    model, context = api.llama_model_default_params(), api.llama_context_default_params()
+    # From the first field to the last, and with neighbours that differ: a field of the wrong size would shift them.
+    assert [getattr(model, name) for name in ("n_gpu_layers", "split_mode", "type_k", "n_seq_max", "n_ubatch")] == [
+        0, 1, 1, 1, 512,
+    ]  # fmt: skip
+    assert [getattr(model, name) for name in ("n_k_first", "n_v_last", "vocab_only", "use_mmap", "repack_tensors")] == [
+        -1, -1, False, True, False,
+    ]  # fmt: skip
+    assert (model.dry_run, model.flash_attn) == (False, True)
+    assert [getattr(context, name) for name in ("seed", "n_ctx", "n_batch", "n_ubatch", "n_seq_max")] == [
+        0xFFFFFFFF, 512, 2048, 512, 1,
+    ]  # fmt: skip
+    assert [getattr(context, name) for name in ("rope_scaling_type", "attention_type", "defrag_thold")] == [-1, -1, -1]
+    assert [getattr(context, name) for name in ("type_k", "n_v_last", "logits_all", "offload_kqv", "flash_attn")] == [
+        1, -1, False, True, True,
+    ]  # fmt: skip
+    assert [getattr(context, name) for name in ("mla_attn", "graph_reuse", "min_experts", "mtp_op_type")] == [
+        3, True, -1, 0,
+    ]  # fmt: skip
+    assert (context.abort_callback, context.cuda_params) == (None, None)
+
+
+def test_both_libraries_live_in_one_process_and_agree(options: LoadOptions, backend: Backend) -> None:
+    other = LlamaCppBackend(replace(options, backend=BackendName.LLAMA_CPP))
+    tokens = backend.vocabulary.tokenize("def the thing:\n\n    return a name, and more of the same")
+    assert other.vocabulary.tokenize("def the thing:\n\n    return a name, and more of the same") == tokens
+    assert other.capabilities.library != backend.capabilities.library
+    for width in (1, 7, len(tokens)):
+        backend.sequence_remove(0, 0)
+        other.sequence_remove(0, 0)
+        ours, theirs = feed(backend, tokens, width), feed(other, tokens, width)
+        assert np.abs(ours - theirs).max() < 0.05
+        assert (ours.argmax(axis=1) == theirs.argmax(axis=1)).all()
+    other.close()
+
+
+def test_both_libraries_have_the_same_vocabulary(options: LoadOptions, backend: Backend) -> None:
+    other = LlamaCppBackend(replace(options, backend=BackendName.LLAMA_CPP))
+    ours, theirs = backend.vocabulary, other.vocabulary
+    assert (ours.size, ours.end_ids, ours.eos_id, ours.bos_id) == (
+        theirs.size, theirs.end_ids, theirs.eos_id, theirs.bos_id,
+    )  # fmt: skip
+    assert (ours.chat_template, ours.begins_with_bos) == (theirs.chat_template, theirs.begins_with_bos)
+    for special in (False, True):
+        pieces = [ours.piece(token, special=special) for token in range(ours.size)]
+        assert pieces == [theirs.piece(token, special=special) for token in range(theirs.size)]
+    other.close()
+
+
+def test_passes_of_changing_width_in_changing_sequences_give_what_fresh_ones_give(
+    options: LoadOptions, backend: Backend
+) -> None:
+    # The library reuses the graph of a pass of one token for the next one; nothing of the pass before may be in it.
+    tokens = [token % 200 for token in range(40)]
+    expected = feed(backend, tokens, len(tokens))
+    for sequence in (1, 2):
+        place = 0
+        for width in (1, 1, 4, 1, 8, 1, 1, 2, 16, 1, 1):
+            rows = backend.decode(Batch(tuple(tokens[place : place + width]), place, sequence, logits_from=0))
+            assert np.abs(rows - expected[place : place + width]).max() < 0.02
+            place += width
+
+
+def test_it_refuses_to_promise_exactness(options: LoadOptions) -> None:
+    with pytest.raises(ModelLoadError, match="width of a pass"):
+        load_backend(replace(options, exact=True))
+
+
+def test_a_file_that_is_no_model_is_refused_with_its_name(options: LoadOptions, tmp_path: Path) -> None:
+    text = tmp_path / "notes.gguf"
+    text.write_text("no model", encoding="utf-8")
+    with pytest.raises(ModelLoadError, match=r"notes\.gguf"):
+        load_backend(replace(options, model_path=text))
+
+
+@pytest.mark.parametrize("extra_buffers", [True, False])
+def test_repacked_weights_give_the_same_answers(options: LoadOptions, backend: Backend, extra_buffers: bool) -> None:
+    other = load_backend(replace(options, extra_buffers=extra_buffers))
+    tokens = list(range(10, 40))
+    assert np.abs(feed(other, tokens, 30) - feed(backend, tokens, 30)).max() < 0.05
+    other.close()
