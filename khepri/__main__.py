@@ -10,10 +10,9 @@ def main() -> None:
     interrupts.hold()
     from khepri import egress
 
-    # Fetching a model is the one thing that needs the network. Nothing else runs without the lock. No option before
-    # the command's name takes a value, so the first two words are the command.
-    words = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
-    tier = None if words[:2] == ["models", "pull"] else egress.lock()
+    # Fetching a model is the one thing that needs the network. Nothing else runs without the lock; nothing may come
+    # before these two words, so that no option's value can be taken for them.
+    tier = None if sys.argv[1:3] == ["models", "pull"] else egress.lock()
     from khepri.cli.main import run
 
     run(tier)

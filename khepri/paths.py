@@ -4,6 +4,8 @@ Nothing here creates or reads anything: callers create what they need, and treat
 missing cache, never as a failure.
 """
 
+import hashlib
+import os
 from pathlib import Path
 
 import platformdirs
@@ -44,6 +46,27 @@ def state_dir() -> Path:
 def checkpoints_dir() -> Path:
     """Return the folder of the changes that can be taken back."""
     return state_dir() / "checkpoints"
+
+
+def sessions_dir(root: Path) -> Path:
+    """Return the folder of the conversations about the repository at ``root``."""
+    digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
+    return state_dir() / "sessions" / f"{root.name or 'root'}-{digest}"
+
+
+def composer_history_file() -> Path:
+    """Return the file of the messages that the user wrote, newest last."""
+    return state_dir() / "history.jsonl"
+
+
+def keys_file() -> Path:
+    """Return the user's file of keys that differ from the defaults."""
+    return user_config_dir() / "keys.toml"
+
+
+def theme_file() -> Path:
+    """Return the file that holds the name of the theme that was chosen last."""
+    return state_dir() / "theme"
 
 
 def cache_dir() -> Path:

@@ -159,6 +159,30 @@ class CheckFinished:
 
 
 @dataclass(frozen=True)
+class Compacting:
+    """The conversation is being summarised, because the context has no room for more of it."""
+
+    prompt_tokens: int
+    """Tokens of the conversation as it is."""
+    context_tokens: int
+    """Tokens that the context holds."""
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """The model goes on with a summary; the conversation itself stays in the session file."""
+
+    summary: str
+    """What the model is told instead of it."""
+    turns: int
+    """How many turns the summary stands for."""
+    before_tokens: int
+    """Tokens of the conversation before."""
+    after_tokens: int
+    """Tokens of the summary."""
+
+
+@dataclass(frozen=True)
 class Usage:
     """Tokens of a whole task."""
 
@@ -215,7 +239,7 @@ class Finished:
     timing: Timing
     model: str
     stop_reason: str
-    """``answered``, ``max_tokens``, ``loop``, ``step_limit``, ``context_full`` or ``interrupted``."""
+    """``answered``, ``max_tokens``, ``loop``, ``step_limit``, ``context_full``, ``interrupted`` or ``compacted``."""
     notices: tuple[str, ...] = field(default=())
     report: ChangeReport | None = None
     """What was changed, for a task that was to change something; ``answer`` is then a sentence about it."""
@@ -236,5 +260,7 @@ Event = (
     | ChangesApplied
     | CheckStarted
     | CheckFinished
+    | Compacting
+    | Compacted
     | Finished
 )

@@ -44,6 +44,15 @@ class Prompt:
         self._content(user)
         self._frame(self._frames.user_to_reply)
 
+    def restore(self, ids: Sequence[int]) -> None:
+        """Begin with the ids of a conversation from before, the model's last turn still open."""
+        assert not self._ids, "a conversation begins once"
+        self._ids.extend(ids)
+
+    def say(self, text: str) -> None:
+        """Put a text into the assistant's turn that was generated under another prompt."""
+        self._content(text)
+
     def reply(self, tokens: Sequence[int]) -> None:
         """Append what the model generated, without its end-of-generation token: the next frame writes that."""
         ends = self._vocabulary.end_ids

@@ -6,22 +6,26 @@ own. The caller reads events. Nothing is rendered here and no configuration is r
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from khepri import assets, paths
-from khepri.agent.events import Finished, ModelLoading, Notice
+from khepri.agent.context import Context
+from khepri.agent.events import Event, Finished, ModelLoading
+from khepri.agent.history import Turn
 from khepri.agent.loop import AgentLoop, LoopSettings
+from khepri.agent.metrics import summarize
 from khepri.agent.preamble import build_preamble
 from khepri.agent.prompt import Prompt
 from khepri.agent.protocol import ToolCall, folders_of, tool_grammar
+from khepri.agent.recording import Recording
 from khepri.agent.repository_drafts import RepositoryDrafts
 from khepri.agent.task import Question, Task
 from khepri.config import Config, Decoding, Draft
 from khepri.engine.backend import BackendName
 from khepri.engine.launch import EngineFiles, EngineSettings, launch
 from khepri.engine.request import DraftMode, SamplingParams
-from khepri.errors import ContextFullError
+from khepri.errors import UsageError
 from khepri.models.stores import Model
 from khepri.repo.relevance import Place, likely_places
 from khepri.repo.root import Repository
@@ -30,7 +34,7 @@ from khepri.tools.registry import Registry
 
 _PLACES = 6
 _LOOKS = 3
-_LEAST_ANSWER_TOKENS = 64
+_CALL_AND_ANSWER_TOKENS = 400
 _PATIENCE_S = 0.1
 
 
@@ -58,9 +62,10 @@ class Session:
             draft_model: The smaller model that drafts for it; None if ``config.draft`` asks for none.
             use_tools: False answers without looking into the repository.
         """
+        self.model = model
+        """The model that answers."""
         self._repository = repository
         self._config = config
-        self._model = model
         self._started_s = time.perf_counter()
         self._drafts = RepositoryDrafts(repository.root, paths.drafts_cache_dir())
         self._engine = launch(
@@ -70,7 +75,12 @@ class Session:
             lambda: self._drafts.index,
         )
         self._registry = Registry.load(_permissions(config)) if use_tools else Registry(())
-        self._prompt: Prompt | None = None
+        self._context = Context(
+            self._engine,
+            lambda count_tokens: build_preamble(repository, self._registry, config, count_tokens),
+            config.observation_tokens + _CALL_AND_ANSWER_TOKENS,
+        )
+        self._recording: Recording | None = None
         self._task_lock = threading.Lock()
 
     def __enter__(self) -> "Session":
@@ -79,11 +89,23 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def go_on_with(self, recording: Recording) -> None:
+        """Write down what happens from here on, and go on from what the recording already holds. Between tasks only."""
+        self._recording = recording
+        self._context.go_on_with(recording.history)
+
     def submit(self, question: Question) -> Task:
         """Start a question and return at once; a session answers one at a time, in order."""
-        task = Task()
         asked_s = time.perf_counter()
-        threading.Thread(target=self._run, args=(task, question, asked_s), name="khepri-task", daemon=True).start()
+        task = Task(self._witness())
+        self._start(task, lambda: self._answer(task, question, asked_s), question)
+        return task
+
+    def compact(self) -> Task:
+        """Start to summarise the conversation and return at once; the next question goes on from the summary."""
+        asked_s = time.perf_counter()
+        task = Task(self._witness())
+        self._start(task, lambda: self._compact(task, asked_s))
         return task
 
     def wait_loaded(self, timeout_s: float | None = None) -> bool:
@@ -99,47 +121,58 @@ class Session:
         self._drafts.close()
         self._engine.close()
 
-    def _run(self, task: Task, question: Question, asked_s: float) -> None:
+    def _witness(self) -> Callable[[Event | BaseException], None]:
+        return self._recording.witness if self._recording is not None else lambda event: None
+
+    def _start(self, task: Task, work: Callable[[], Finished], question: Question | None = None) -> None:
+        threading.Thread(target=self._run, args=(task, work, question), name="khepri-task", daemon=True).start()
+
+    def _run(self, task: Task, work: Callable[[], Finished], question: Question | None) -> None:
         try:
             with self._task_lock:
-                task.emit(self._answer(task, question, asked_s))
+                if question is not None and self._recording is not None:
+                    self._recording.question(question)
+                finished = work()
+                if self._recording is not None:
+                    self._recording.tokens(self._context.ids)
+                task.emit(finished)
         except BaseException as error:  # the reader waits on this thread: whatever ends it must reach the reader
             task.emit(error)
 
     def _answer(self, task: Task, question: Question, asked_s: float) -> Finished:
         if not self._engine.wait_loaded(0):
-            task.emit(ModelLoading(self._model.name))
+            task.emit(ModelLoading(self.model.name))
         places = self._places(question)
         task.check()
         while not self._engine.wait_loaded(_PATIENCE_S):
             task.check()
         load_ms = max(0.0, self._engine.loaded_s - self._started_s) * 1000
         message = self._message(question, places)
-        first = self._prompt is None
         if self._config.draft in (Draft.SUFFIX, Draft.ALL):
-            if first:
-                self._drafts.start(self._engine.vocabulary)
-            else:
+            if self._context.is_open:
                 self._drafts.refresh()
-        notices: tuple[str, ...] = ()
-        prompt = self._prompt or Prompt(self._engine.vocabulary)
-        if first:
-            preamble = build_preamble(self._repository, self._registry, self._config, prompt.count_tokens)
-            notices = preamble.notices
-            for text in notices:
-                task.emit(Notice(text, is_warning=True))
-            task.check()
-            prompt.open(preamble.text, message)
-            self._check_room(len(prompt))
-            self._prompt = prompt
-        else:
-            self._check_room(len(prompt) + prompt.follow_cost(message))
-            prompt.follow(message)
+            else:
+                self._drafts.start(self._engine.vocabulary)
+        prompt = self._context.add(task, message, self._past())
         loop = self._loop(task, prompt, question)
         task.attach(loop)
-        looks = [_look(place) for place in places[:_LOOKS]]
-        finished = loop.run(looks, self._model.name, asked_s, load_ms)
-        return replace(finished, notices=(*notices, *finished.notices))
+        looks = [*map(_mentioned, question.mentions), *map(_look, places)][:_LOOKS]
+        finished = loop.run(looks, self.model.name, asked_s, load_ms)
+        return replace(finished, notices=(*self._context.notices, *finished.notices))
+
+    def _compact(self, task: Task, asked_s: float) -> Finished:
+        while not self._engine.wait_loaded(_PATIENCE_S):
+            task.check()
+        turns = self._recording.history.turns if self._recording is not None else []
+        if not turns:
+            raise UsageError("there is nothing to summarise yet", "ask something first")
+        self._context.compact(task, turns)
+        usage, timing = summarize([], None, asked_s, 0.0)
+        return Finished("", (), usage, timing, self.model.name, "compacted")
+
+    def _past(self) -> Sequence[Turn]:
+        """Return the turns before the one that has just begun."""
+        return self._recording.history.turns[:-1] if self._recording is not None else ()
 
     def _loop(self, task: Task, prompt: Prompt, question: Question) -> AgentLoop:
         config = self._config
@@ -158,8 +191,8 @@ class Session:
         return AgentLoop(self._engine, prompt, self._registry, context, grammar, settings, question.text, task.emit)
 
     def _places(self, question: Question) -> tuple[Place, ...]:
-        """Return the places that the question may be about; none when it brings its own text."""
-        if question.attachments or not self._registry.manifests:
+        """Return the places that the question may be about; none when it brings its own text or names files."""
+        if question.mentions or question.attachments or not self._registry.manifests:
             return ()
         return likely_places(self._repository, question.text, limit=_PLACES, cache_dir=paths.map_cache_dir())
 
@@ -171,17 +204,6 @@ class Session:
         listing = assets.render_prompt("places.md", places=rows) if places else ""
         text = assets.render_prompt("question.md", attachments=attachments, question=question.text, places=listing)
         return text.strip()
-
-    def _check_room(self, tokens: int) -> None:
-        room = self._engine.backend.capabilities.context_tokens
-        if tokens + _LEAST_ANSWER_TOKENS > room:
-            raise ContextFullError(
-                f"the question needs {tokens} tokens with its preamble and leaves no room for an answer: "
-                f"the context holds {room}",
-                "ask about less at once, or raise context_tokens",
-                needed_tokens=tokens + _LEAST_ANSWER_TOKENS,
-                context_tokens=room,
-            )
 
 
 def engine_settings(config: Config, draft_model: Model | None) -> EngineSettings:
@@ -199,6 +221,11 @@ def engine_settings(config: Config, draft_model: Model | None) -> EngineSettings
 
 def _look(place: Place) -> ToolCall:
     return ToolCall("read", {"path": place.path, "start": place.first_line, "end": place.last_line})
+
+
+def _mentioned(mention: str) -> ToolCall:
+    path, _, symbol = mention.partition("#")
+    return ToolCall("read", {"path": path, "symbol": symbol} if symbol else {"path": path})
 
 
 def _permissions(config: Config) -> dict[str, str]:

@@ -5,7 +5,7 @@ How an answer comes about is not known here, so that a screen can be drawn befor
 
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -37,12 +37,29 @@ class Question:
 
     text: str
     attachments: tuple[Attachment, ...] = ()
+    mentions: tuple[str, ...] = ()
+    """Files of the repository to look at first, as ``path`` or ``path#symbol``."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A question and its answer, as far as a later turn needs them."""
+
+    question: str
+    answer: str
+    files: tuple[str, ...]
+    """Paths that the steps looked at."""
 
 
 class Task:
-    """One question on its way to an answer. ``events`` is for one reader; ``cancel`` for any thread."""
+    """One question on its way to an answer. ``events`` is for one reader; ``cancel`` for any thread.
 
-    def __init__(self) -> None:
+    Args:
+        witness: Gets each event, on the task's thread, before the reader does.
+    """
+
+    def __init__(self, witness: Callable[[Event | BaseException], None] = lambda event: None) -> None:
+        self._witness = witness
         self._events: queue.SimpleQueue[Event | BaseException] = queue.SimpleQueue()
         self._outcome: Event | BaseException | None = None
         self._loop: Cancellable | None = None
@@ -99,6 +116,7 @@ class Task:
 
     def emit(self, event: Event | BaseException) -> None:
         """Hand an event or the failure to the reader. The task's thread only."""
+        self._witness(event)
         if isinstance(event, Finished | BaseException):
             self._outcome = event
         self._events.put(event)

@@ -6,7 +6,7 @@ Nothing here knows where they are shown.
 import json
 from collections.abc import Mapping
 
-from khepri.agent.events import Finished
+from khepri.agent.events import Finished, ToolFinished
 from khepri.errors import KhepriError
 
 
@@ -14,6 +14,11 @@ def describe_call(tool: str, arguments: Mapping[str, object]) -> str:
     """Return a call in a few words, such as ``search "retry" in src``."""
     words = " ".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in arguments.items())
     return f"{tool} {words}"[:160].rstrip()
+
+
+def describe_outcome(step: ToolFinished) -> str:
+    """Return what came of a call, with what it cost."""
+    return f"{step.summary} ({step.tokens} tokens, {step.duration_ms:.0f} ms)"
 
 
 def summarize(finished: Finished) -> str:

@@ -31,7 +31,7 @@ def run(cwd: Path, as_json: bool) -> None:
     elif sys.stdout.isatty():
         _print_table(loaded)
     else:
-        print(_as_text(loaded))
+        print(as_text(loaded))
 
 
 def markdown_table() -> str:
@@ -55,7 +55,8 @@ def _rows(loaded: Loaded) -> list[tuple[str, str, str]]:
     return [(name, _shown(origin.value), printable(origin.where)) for name, origin in loaded.origins.items()]
 
 
-def _as_text(loaded: Loaded) -> str:
+def as_text(loaded: Loaded) -> str:
+    """Return every setting with its value and where that came from, a line each."""
     rows = _rows(loaded)
     name_width, value_width = (max(len(row[column]) for row in rows) for column in (0, 1))
     return "\n".join(f"{name:<{name_width}}  {value:<{value_width}}  {where}" for name, value, where in rows)
@@ -69,7 +70,7 @@ def _print_table(loaded: Loaded) -> None:
     console = Console()
     if console.width < _NARROWEST_TABLE:
         # Lines that the terminal wraps keep every word; columns of three letters do not.
-        print(_as_text(loaded))
+        print(as_text(loaded))
         return
     table = Table("setting", "value", "from")
     for (name, value, where), origin in zip(_rows(loaded), loaded.origins.values(), strict=True):

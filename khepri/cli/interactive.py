@@ -1,55 +1,127 @@
 """``khepri`` without a command: the terminal app."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from khepri import config, egress
+from khepri import config, egress, paths
+from khepri.agent.conversation import Conversation
+from khepri.agent.recording import list_sessions
 from khepri.cli import exits
 from khepri.cli.ask import draft_model_of
-from khepri.config import Config, Value
-from khepri.errors import UsageError
+from khepri.cli.config import as_text
+from khepri.config import Loaded, Value
+from khepri.errors import ToolError, UsageError
 from khepri.models.stores import default_model, find
+from khepri.repo.gitcommand import run_git
 from khepri.repo.root import Repository
-from khepri.tui.app import KhepriApp, Start
-from khepri.tui.terminal_guard import guarded_terminal
+from khepri.repo.text import printable
 
 if TYPE_CHECKING:
     from khepri.agent.session import Session
+    from khepri.tui.start import Start
+
+LATEST = "latest"
+"""What stands for the session that was last written to."""
 
 
-def run(cwd: Path, flags: Mapping[str, Value]) -> int:
+def run(cwd: Path, flags: Mapping[str, Value], session: str | None, *, choose: bool) -> int:
     """Run the app and return the exit code.
 
+    Args:
+        cwd: A folder of the repository.
+        flags: Settings from the command line.
+        session: Id of the session to go on with, or the beginning of one; ``LATEST``; None begins anew.
+        choose: Let the user choose a session first.
+
     Raises:
-        UsageError: There is no terminal to draw on.
+        UsageError: There is no terminal to draw on, or no such session.
         ConfigError: A source of the configuration cannot be used.
     """
     if not (os.isatty(0) and os.isatty(2)):
         raise UsageError("khepri needs a terminal", 'ask in a script with: khepri ask "…"; see khepri --help')
     repository = Repository.open(cwd)
-    settings = config.load(repository.root, flags, os.environ).config
-    tier = egress.lock()
-    if settings.network_lock is config.NetworkLock.REQUIRED:
-        egress.require_strong(tier)
-    start = Start(
-        open_session=lambda: _open_session(repository, settings),
-        model=settings.model or "default",
-        context_tokens=settings.context_tokens,
-        network=f"network {tier.level}",
-        branch="",
-    )
+    loaded = config.load(repository.root, flags, os.environ)
+    start = _start(repository, loaded, session, choose=choose)
+    from khepri.tui.app import KhepriApp
+    from khepri.tui.terminal_guard import guarded_terminal
+
     with guarded_terminal():
         app = KhepriApp(start)
         app.run()
-    if app.session is not None:
-        app.session.close()
+    start.conversation.close()
+    if start.conversation.history.turns:
+        print(f"khepri: go on with: khepri --resume {start.conversation.history.session_id}", file=sys.stderr)
     return exits.ANSWERED if app.return_value is None else app.return_value
 
 
-def _open_session(repository: Repository, settings: Config) -> "Session":
-    from khepri.agent.session import Session
+def open_conversation(repository: Repository, loaded: Loaded, session: str | None) -> Conversation:
+    """Return the conversation that the command line asks for: a new one, the latest one, or one by its id.
 
-    model = find(settings.model) if settings.model else default_model()
-    return Session(repository, settings, model, draft_model=draft_model_of(settings))
+    Raises:
+        UsageError: There is no such session, or the network lock that was asked for cannot be had.
+    """
+    settings = loaded.config
+    tier = egress.lock()
+    if settings.network_lock is config.NetworkLock.REQUIRED:
+        egress.require_strong(tier)
+
+    def open_session(name: str) -> "Session":
+        from khepri.agent.session import Session
+
+        model = find(name) if name else default_model()
+        return Session(repository, settings, model, draft_model=draft_model_of(settings))
+
+    if session == LATEST:
+        sessions = list_sessions(paths.sessions_dir(repository.root))
+        if not sessions:
+            raise UsageError("there is no conversation about this repository yet", "begin one: khepri")
+        session = sessions[0].session_id
+    return Conversation(repository, settings, open_session, session)
+
+
+def _start(repository: Repository, loaded: Loaded, session: str | None, *, choose: bool) -> "Start":
+    from khepri.tui import themes
+    from khepri.tui.keys import load_keys
+    from khepri.tui.start import Start
+
+    return Start(
+        conversation=open_conversation(repository, loaded, session),
+        network=f"network {egress.lock().level}",
+        branch=lambda: current_branch(repository),
+        theme=_remembered_theme() or themes.DARK,
+        settings=lambda: as_text(loaded),
+        check_machine=lambda: check_machine(repository.root),
+        keys=load_keys(paths.keys_file()),
+        choose_session=choose,
+    )
+
+
+def current_branch(repository: Repository) -> str:
+    """Return the branch of the repository, or the commit where there is none; empty outside of git."""
+    if not repository.is_git:
+        return ""
+    try:
+        branch = run_git(repository.root, ["rev-parse", "--abbrev-ref", "HEAD"]).decode("utf-8", "replace").strip()
+        if branch != "HEAD":
+            return branch
+        return run_git(repository.root, ["rev-parse", "--short", "HEAD"]).decode("utf-8", "replace").strip()
+    except ToolError:
+        return ""
+
+
+def check_machine(root: Path) -> str:
+    """Return what ``khepri doctor`` prints; in a process of its own, since it loads the model once more."""
+    command = [sys.executable, "-m", "khepri", "doctor", "--cwd", str(root)]
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    return printable((done.stdout + done.stderr).strip())
+
+
+def _remembered_theme() -> str:
+    try:
+        return paths.theme_file().read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""

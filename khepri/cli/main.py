@@ -20,8 +20,21 @@ if TYPE_CHECKING:
     from khepri.egress import Tier
 
 
+CHOOSE = "choose"
+"""What ``--resume`` without an id stands for."""
+
+
 class _Commands(TyperGroup):
     """The commands, with two endings that Typer would turn into an exit code of its own."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        # An option whose value may be left out is not Typer's.
+        for option in ("--resume", "-r"):
+            if option in args:
+                place = args.index(option) + 1
+                if place == len(args) or args[place].startswith("-"):
+                    args = [*args[:place], CHOOSE, *args[place:]]
+        return super().parse_args(ctx, args)
 
     # The class of a context is Click's or, in newer versions, Typer's own copy of it.
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
@@ -37,7 +50,7 @@ app = typer.Typer(
     name="khepri",
     cls=_Commands,
     help="A private coding agent for the terminal: a small language model on your own CPU reads the repository and "
-    "answers. Nothing leaves the machine.",
+    "answers. Nothing leaves the machine. Without a command it opens the app.",
     epilog=exits.HELP,
     invoke_without_command=True,
     rich_markup_mode=None,
@@ -46,6 +59,12 @@ app = typer.Typer(
 )
 models_app = typer.Typer(help="List, fetch, add and remove models.", rich_markup_mode=None, invoke_without_command=True)
 app.add_typer(models_app, name="models")
+sessions_app = typer.Typer(
+    help="List, export and remove conversations about this repository.",
+    rich_markup_mode=None,
+    invoke_without_command=True,
+)
+app.add_typer(sessions_app, name="sessions")
 
 Cwd = Annotated[Path, typer.Option("--cwd", metavar="DIR", help="Work in this folder instead of the current one.")]
 BackendOption = Annotated[
@@ -69,12 +88,37 @@ def _khepri(
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
     ] = False,
+    go_on: Annotated[
+        bool, typer.Option("--continue", "-c", help="Go on with the last conversation about this repository.")
+    ] = False,
+    resume: Annotated[
+        str | None,
+        typer.Option("--resume", "-r", metavar="ID", help="Go on with this one; without an ID, choose from a list."),
+    ] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="Talk to this model.")] = None,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Line by line instead of a screen: for screen readers and bare terminals.")
+    ] = False,
+    cwd: Cwd = Path("."),
 ) -> None:
-    if context.invoked_subcommand is None:
-        from khepri.cli import interactive as command
+    if context.invoked_subcommand is not None:
+        if go_on or resume or model or plain or cwd != Path("."):
+            raise typer.BadParameter(f"options of the conversation do not belong before {context.invoked_subcommand}")
+        return
+    if go_on and resume:
+        raise typer.BadParameter("choose one of --continue and --resume")
+    from khepri.cli import interactive
 
-        interrupts.admit()
-        raise typer.Exit(command.run(Path("."), {}))
+    interrupts.admit()
+    session = interactive.LATEST if go_on else resume
+    if plain and session == CHOOSE:
+        raise typer.BadParameter("--plain needs the ID after --resume; see khepri sessions")
+    if plain:
+        from khepri.cli import plain as plain_command
+
+        raise typer.Exit(plain_command.run(cwd, {"model": model}, session, os.environ))
+    is_chosen = session == CHOOSE
+    raise typer.Exit(interactive.run(cwd, {"model": model}, None if is_chosen else session, choose=is_chosen))
 
 
 @app.command(epilog=exits.HELP)
@@ -261,6 +305,39 @@ def remove(
 
     interrupts.admit()
     command.remove(name, yes)
+
+
+@sessions_app.callback()
+def sessions(context: typer.Context, cwd: Cwd = Path("."), as_json: AsJson = False) -> None:
+    """List the conversations about this repository, the latest first."""
+    if context.invoked_subcommand is None:
+        from khepri.cli import sessions as command
+
+        interrupts.admit()
+        command.list_all(cwd, as_json)
+    elif as_json:
+        raise typer.BadParameter(f"--json belongs to the list, or after {context.invoked_subcommand}")
+
+
+Session = Annotated[str, typer.Argument(metavar="ID", help="Id as in the list, or the beginning of one.")]
+
+
+@sessions_app.command()
+def export(session: Session, cwd: Cwd = Path("."), as_json: AsJson = False) -> None:
+    """Print a conversation as Markdown, or with --json as one object."""
+    from khepri.cli import sessions as command
+
+    interrupts.admit()
+    command.export_one(cwd, session, as_json)
+
+
+@sessions_app.command("remove")
+def remove_session(session: Session, cwd: Cwd = Path(".")) -> None:
+    """Delete a conversation."""
+    from khepri.cli import sessions as command
+
+    interrupts.admit()
+    command.remove(cwd, session)
 
 
 @app.command(epilog=exits.HELP)

@@ -1,14 +1,14 @@
 """The app: composes the screen, routes what the user does, and begins and ends the rest.
 
-What is drawn where belongs to the widgets, what a turn is to ``turns``, how events are shown to ``pump``.
+What is drawn where belongs to the widgets, what a turn is to ``turns``, how events are shown to ``pump``, and what a
+command needs of the screen to ``wishes``.
 """
 
 import asyncio
 import signal
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from dataclasses import replace
+from typing import ClassVar, Final
 
 from textual import work
 from textual.app import App, ComposeResult
@@ -17,41 +17,33 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import Footer
 
-from khepri.agent.task import Attachment, Question
+from khepri import paths
+from khepri.agent import commands
+from khepri.agent.listings import no_model_text
+from khepri.agent.task import Attachment
 from khepri.agent.words import describe_error
+from khepri.errors import KhepriError, NoModelError
+from khepri.models.stores import Model
 from khepri.tui import themes
+from khepri.tui.completing import Names, completions, gather_files, gather_symbols, mentions_of
+from khepri.tui.composer_history import ComposerHistory
 from khepri.tui.driver import TerminalDriver
-from khepri.tui.entries import NoteEntry, UserEntry
+from khepri.tui.editor import edit_in_editor
+from khepri.tui.entries import Entry, MarkdownEntry, NoteEntry, UserEntry, entries_of
 from khepri.tui.paint import Tone
 from khepri.tui.pump import Pump
+from khepri.tui.start import Start
 from khepri.tui.turns import Turns
+from khepri.tui.widgets.completion import Completion
 from khepri.tui.widgets.composer import Composer, Paste
 from khepri.tui.widgets.status_bar import Status, StatusBar
 from khepri.tui.widgets.transcript import Transcript
-
-if TYPE_CHECKING:
-    from khepri.agent.session import Session
+from khepri.tui.wishes import Wishes
 
 _FRAME_S: Final = 1 / 30
 _SECOND_PRESS_S: Final = 2.0
 _TERMINATED: Final = 143
 _HUNG_UP: Final = 129
-
-
-@dataclass(frozen=True)
-class Start:
-    """What the app begins with."""
-
-    open_session: Callable[[], "Session"]
-    """Makes the session; called on a thread, because it loads libraries."""
-    model: str
-    """Name of the model."""
-    context_tokens: int
-    """Tokens that the context will hold."""
-    network: str
-    """How the network is locked, in two words."""
-    branch: str
-    """The branch of the repository; empty where there is none."""
 
 
 class KhepriApp(App[int]):
@@ -61,108 +53,187 @@ class KhepriApp(App[int]):
     ENABLE_COMMAND_PALETTE = False
     CSS_PATH: ClassVar = [
         "app.tcss",
-        "widgets/transcript.tcss",
+        "screens/picker.tcss",
+        "screens/stats.tcss",
+        "widgets/completion.tcss",
         "widgets/composer.tcss",
         "widgets/status_bar.tcss",
+        "widgets/transcript.tcss",
     ]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "interrupt", "Stop", id="app.interrupt", priority=True),
         Binding("escape", "stop", "Stop", id="app.stop", show=False),
-        Binding("ctrl+d,ctrl+q", "quit", "Quit", id="app.quit", priority=True, show=False),
+        Binding("ctrl+q,ctrl+d", "leave", "Quit", id="app.quit", priority=True, show=False),
         Binding("ctrl+z", "suspend_process", "Suspend", id="app.suspend", priority=True, show=False),
         Binding("ctrl+o", "toggle_last", "Open step", id="app.toggle_last"),
+        Binding("f1", "help", "Help", id="app.help"),
         Binding("pageup", "scroll_back", "Page up", id="app.page_up", priority=True, show=False),
         Binding("pagedown", "scroll_on", "Page down", id="app.page_down", priority=True, show=False),
     ]
 
-    class SessionOpened(Message):
+    class Opened(Message):
         """The session is there; its model may still be loading."""
-
-        def __init__(self, session: "Session") -> None:
-            super().__init__()
-            self.session = session
 
     class ModelReady(Message):
         """The model has been loaded."""
 
-    class SessionFailed(Message):
-        """There will be no session, or no model in it."""
+        def __init__(self, model: Model) -> None:
+            super().__init__()
+            self.model = model
+
+    class LoadFailed(Message):
+        """There is no model."""
 
         def __init__(self, error: BaseException) -> None:
             super().__init__()
             self.error = error
 
+    class Named(Message):
+        """What can be mentioned is known, and the branch."""
+
+        def __init__(self, names: Names, branch: str) -> None:
+            super().__init__()
+            self.names = names
+            self.branch = branch
+
     def __init__(self, start: Start) -> None:
         super().__init__(driver_class=TerminalDriver)
-        self._start = start
-        self.session: Session | None = None
-        self._turns = Turns()
+        self.start = start
+        self.conversation = start.conversation
+        self.turns = Turns()
+        self._wishes = Wishes(self)
+        self._names = Names()
         self._pump: Pump | None = None
         self._frames: Timer | None = None
         self._interrupted_s = -_SECOND_PRESS_S
         for theme in themes.themes():
             self.register_theme(theme)
-        self.theme = themes.DARK
+        self.theme = start.theme if start.theme in self.available_themes else themes.DARK
+        self.set_keymap(start.keys)
+
+    @property
+    def transcript(self) -> Transcript:
+        """The conversation on the screen."""
+        return self.screen_stack[0].query_one(Transcript)
+
+    @property
+    def composer(self) -> Composer:
+        """Where the user writes."""
+        return self.screen_stack[0].query_one(Composer)
+
+    @property
+    def status(self) -> StatusBar:
+        """The status line."""
+        return self.screen_stack[0].query_one(StatusBar)
 
     def compose(self) -> ComposeResult:
         """Lay the screen out."""
         yield Transcript(themes.look_of(self.current_theme))
-        yield Composer()
+        completion = Completion()
+        yield completion
+        yield Composer(completion, ComposerHistory(paths.composer_history_file()))
         yield StatusBar()
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
         """Begin: the first frame first, everything that takes time after it."""
-        start = self._start
-        status = self.query_one(StatusBar)
-        status.status = Status(
-            model=start.model,
-            context_limit=start.context_tokens,
+        start = self.start
+        self.status.status = Status(
+            model=self.conversation.model or "default model",
+            context_limit=self.conversation.config.context_tokens,
             network=start.network,
-            branch=start.branch,
-            activity=f"loading {start.model}",
+            activity="loading the model",
         )
-        self._pump = Pump(self.query_one(Transcript), status)
+        self._pump = Pump(self.transcript, self.status)
         self._frames = self.set_interval(_FRAME_S, self._frame, pause=True)
-        self.query_one(Composer).focus()
+        self.composer.focus()
+        self.theme_changed_signal.subscribe(self, lambda theme: self.transcript.set_look(themes.look_of(theme)))
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self.exit, _TERMINATED)
         loop.add_signal_handler(signal.SIGHUP, self.exit, _HUNG_UP)
         loop.add_signal_handler(signal.SIGINT, self.action_interrupt)
-        self.call_after_refresh(self._load)
+        self.redraw()
+        self.call_after_refresh(self.load)
+        if start.choose_session:
+            self.call_after_refresh(self.run_command, "/sessions")
 
-    @work(thread=True, exit_on_error=False)
-    def _load(self) -> None:
-        """Open the session and wait for its model; on a thread, since it loads libraries."""
+    @work(thread=True, exit_on_error=False, group="load")
+    def load(self, unload_for: str | None = None) -> None:
+        """Open the session and wait for its model; on a thread, since it loads libraries.
+
+        Args:
+            unload_for: Name of a model that takes the place of the one in use; None if there is none yet.
+        """
         try:
-            session = self._start.open_session()
-            self.post_message(self.SessionOpened(session))
-            session.wait_loaded()
-            self.post_message(self.ModelReady())
+            if unload_for is not None:
+                self.conversation.unload(unload_for)
+            opened = self.conversation.open()
+            self.post_message(self.Opened())
+            opened.wait_loaded()
+            self.post_message(self.ModelReady(opened.model))
         except Exception as error:  # whatever it was, the user reads it in the app
-            self.post_message(self.SessionFailed(error))
+            self.post_message(self.LoadFailed(error))
 
-    def on_khepri_app_session_opened(self, message: SessionOpened) -> None:
+    @work(thread=True, exit_on_error=False, group="names")
+    def _gather_names(self) -> None:
+        names = gather_files(self.conversation.repository)
+        branch = self.start.branch()
+        self.post_message(self.Named(names, branch))
+        self.post_message(self.Named(gather_symbols(self.conversation.repository, names), branch))
+
+    def on_khepri_app_opened(self) -> None:
         """Let questions begin."""
-        self.session = message.session
-        self._turns.serve_with(message.session.submit)
+        self.turns.serve_with(self.conversation.submit)
         self._begin_next()
 
-    def on_khepri_app_model_ready(self) -> None:
+    def on_khepri_app_model_ready(self, message: ModelReady) -> None:
         """Say that nothing is awaited any more."""
-        if not self._turns.is_busy:
-            self.query_one(StatusBar).change(activity="")
+        self.status.change(model=message.model.name)
+        if not self.turns.is_busy:
+            self.status.change(activity="")
+        self._gather_names()
 
-    def on_khepri_app_session_failed(self, message: SessionFailed) -> None:
-        """Say what went wrong."""
-        words, hint = describe_error(message.error)
-        self.query_one(Transcript).add(NoteEntry(f"{words}\n{hint}" if hint else words, Tone.ERROR))
-        self.query_one(StatusBar).change(activity="no model")
+    def on_khepri_app_load_failed(self, message: LoadFailed) -> None:
+        """Say what went wrong, and offer what there is."""
+        self.turns.serve_with(None)
+        self.status.change(activity="no model")
+        if isinstance(message.error, NoModelError) and not self.conversation.model:
+            self.transcript.add(MarkdownEntry(no_model_text()))
+        else:
+            self.show_error(message.error)
+        self._wishes.offer_models()
+
+    def on_khepri_app_named(self, message: Named) -> None:
+        """Offer the names from now on."""
+        self._names = message.names
+        self.status.change(branch=message.branch)
+
+    def on_composer_written(self, message: Composer.Written) -> None:
+        """Offer what could be meant."""
+        replaced, candidates = completions(message.before_cursor, self._names)
+        self.composer.offer(candidates, replaced)
+
+    def on_completion_picked(self, message: Completion.Picked) -> None:
+        """Put what was clicked on."""
+        self.composer.accept(message.candidate)
+        self.composer.focus()
 
     def on_composer_sent(self, message: Composer.Sent) -> None:
-        """Ask, now or when what was asked before is answered."""
-        self._turns.ask(_question(message.text, message.pastes))
-        self._begin_next()
+        """Run a command, or ask: now, or when what was asked before is answered."""
+        if commands.is_command(message.text) and not message.pastes:
+            self.run_command(message.text)
+            return
+        self.ask(message.text, message.pastes)
+
+    def on_composer_editor_wanted(self) -> None:
+        """Let the user write in an editor of his own."""
+        try:
+            with self.suspend():
+                written = edit_in_editor(self.composer.text)
+        except KhepriError as error:
+            self.show_error(error)
+            return
+        self.composer.put(written)
 
     def on_transcript_copied(self, message: Transcript.Copied) -> None:
         """Put text into the clipboard, over SSH as well."""
@@ -170,14 +241,38 @@ class KhepriApp(App[int]):
             self.copy_to_clipboard(message.text)
             self.notify(f"copied {message.what}: {len(message.text):,} characters")
 
+    def ask(self, text: str, pastes: tuple[Paste, ...] = ()) -> None:
+        """Put a question at the end of the line."""
+        attachments = tuple(Attachment(paste.label.strip("[]"), paste.text) for paste in pastes)
+        mentions = mentions_of(text, self._names.files)
+        self.turns.ask(self.conversation.ask(text.strip(), attachments, mentions))
+        self._begin_next()
+
+    def redraw(self) -> None:
+        """Show the conversation from its history."""
+        self.transcript.show_only(entries_of(self.conversation.history))
+        self.status.change(context_tokens=len(self.conversation.history.prompt))
+
+    def say(self, *entries: Entry) -> None:
+        """Show something of Khepri's own."""
+        self.transcript.add(*entries)
+        self.transcript.action_follow()
+
+    def show_error(self, error: BaseException) -> None:
+        """Show what went wrong and what to do."""
+        words, hint = describe_error(error)
+        self.say(NoteEntry(f"{words}\n{hint}" if hint else words, Tone.ERROR))
+
     def action_interrupt(self) -> None:
         """Stop what runs; copy what is selected; clear what is written; a second press leaves."""
-        composer = self.query_one(Composer)
         now_s = time.monotonic()
         if now_s - self._interrupted_s < _SECOND_PRESS_S:
             self.exit(0)
             return
-        selected = self.screen.get_selected_text() or composer.selected_text
+        if len(self.screen_stack) > 1:
+            self.pop_screen()
+            return
+        selected = self.screen.get_selected_text() or self.composer.selected_text
         if selected:
             self.copy_to_clipboard(selected)
             self.screen.clear_selection()
@@ -186,52 +281,83 @@ class KhepriApp(App[int]):
         self._interrupted_s = now_s
         if self._stop():
             return
-        if composer.text:
-            composer.take()
+        if self.composer.text:
+            self.composer.take()
         self.notify("press Ctrl-C again to leave", timeout=_SECOND_PRESS_S)
 
     def action_stop(self) -> None:
         """Stop what runs."""
         self._stop()
 
+    def action_leave(self) -> None:
+        """Leave."""
+        self.exit(0)
+
+    def action_help(self) -> None:
+        """Show commands and keys."""
+        self.run_command("/help")
+
     def action_toggle_last(self) -> None:
         """Open or close the last step."""
-        self.query_one(Transcript).toggle_last()
+        self.transcript.toggle_last()
 
     def action_scroll_back(self) -> None:
         """Scroll the conversation one page up."""
-        self.query_one(Transcript).scroll_page_up(animate=False)
+        self.transcript.scroll_page_up(animate=False)
 
     def action_scroll_on(self) -> None:
         """Scroll the conversation one page down."""
-        self.query_one(Transcript).scroll_page_down(animate=False)
+        self.transcript.scroll_page_down(animate=False)
+
+    def known_bindings(self) -> list[Binding]:
+        """Return the bindings that can be given other keys, with the keys that they have."""
+        kinds = (KhepriApp, Composer, Transcript)
+        bindings = [binding for kind in kinds for binding in kind.BINDINGS if isinstance(binding, Binding)]
+        return [
+            replace(binding, key=self.start.keys.get(binding.id, binding.key))
+            for binding in bindings
+            if binding.id is not None
+        ]
+
+    def run_command(self, text: str) -> None:
+        """Run a command."""
+        try:
+            outcome = commands.run_command(self.conversation, text, is_busy=self.turns.is_busy)
+        except (KhepriError, OSError) as error:
+            self.show_error(error)
+            return
+        self._wishes.fulfil(outcome)
+        if outcome.task is not None:
+            self.turns.watch(outcome.task)
+            self._resume_frames()
 
     def _stop(self) -> bool:
         """Stop what runs and give the waiting messages back; False if nothing ran."""
-        waiting = self._turns.take_back()
+        waiting = self.turns.take_back()
         if waiting:
-            self.query_one(Composer).put("\n".join(question.text for question in waiting))
-            self.query_one(StatusBar).change(queued=0)
-        return self._turns.stop()
+            self.composer.put("\n".join(question.text for question in waiting))
+            self.status.change(queued=0)
+        return self.turns.stop()
 
     def _begin_next(self) -> None:
-        question = self._turns.begin_next()
+        question = self.turns.begin_next()
         if question is not None:
-            self.query_one(Transcript).add(UserEntry(question.text))
-            assert self._frames is not None
-            self._frames.resume()
-        self.query_one(StatusBar).change(queued=len(self._turns.waiting))
+            self.say(UserEntry(question.text))
+            self._resume_frames()
+        self.status.change(queued=len(self.turns.waiting))
+
+    def _resume_frames(self) -> None:
+        assert self._frames is not None
+        self._frames.resume()
 
     def _frame(self) -> None:
         """Show what has happened since the last frame."""
         assert self._pump is not None
         assert self._frames is not None
-        self._pump.show(self._turns.poll())
-        if not self._turns.is_busy:
+        self._pump.show(self.turns.poll())
+        if not self.turns.is_busy:
             self._frames.pause()
+            self.status.change(context_tokens=len(self.conversation.history.prompt))
+            if self.conversation.problem:
+                self.say(NoteEntry(self.conversation.problem, Tone.WARNING))
             self._begin_next()
-
-
-def _question(text: str, pastes: tuple[Paste, ...]) -> Question:
-    attachments = tuple(Attachment(paste.label.strip("[]"), paste.text) for paste in pastes)
-    return Question(text.strip(), attachments)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 from textual.strip import Strip
 
+from khepri.agent.history import History, Turn
+from khepri.agent.words import describe_call, describe_outcome
 from khepri.tui.markdown_blocks import MarkdownBlocks, Piece, code_of, cut
 from khepri.tui.paint import Look, Tone, draw_line, draw_markdown, draw_plain
 
@@ -157,6 +159,39 @@ class StepEntry(Entry):
         self.blocks = [Block(draw, space_before=False)]
         if self._is_open:
             self.blocks += _plain_blocks(self.text, Tone.DETAIL, "│ ", "│ ", space_before=False)
+
+
+class SummaryEntry(StepEntry):
+    """The place where the conversation was summarised, with the summary inside."""
+
+    def __init__(self, summary: str) -> None:
+        super().__init__("summarised what was said before")
+        self.finish("the model goes on from the summary; this file keeps everything", summary, is_error=False)
+
+
+def entries_of(history: History) -> list[Entry]:
+    """Return what is shown of a session from before."""
+    return [entry for turn in history.turns for entry in _entries_of_turn(turn)]
+
+
+def _entries_of_turn(turn: Turn) -> list[Entry]:
+    entries: list[Entry] = [UserEntry(turn.question.text)]
+    for step in turn.steps:
+        entry = StepEntry(describe_call(step.tool, step.arguments))
+        entry.finish(describe_outcome(step), step.text, is_error=step.is_error)
+        entries.append(entry)
+    entries += [NoteEntry(text, Tone.WARNING if is_warning else Tone.NOTE) for text, is_warning in turn.notices]
+    if turn.answer:
+        entries.append(MarkdownEntry(turn.answer))
+    if turn.failure:
+        entries.append(NoteEntry(turn.failure, Tone.ERROR))
+    elif turn.finished is None:
+        entries.append(NoteEntry("Khepri ended before the answer did", Tone.WARNING))
+    elif turn.finished.stop_reason == "interrupted":
+        entries.append(NoteEntry("stopped", Tone.WARNING))
+    if turn.summary:
+        entries.append(SummaryEntry(turn.summary))
+    return entries
 
 
 def _markdown_block(piece: Piece) -> Block:

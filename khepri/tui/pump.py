@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from khepri.agent.events import (
     AnswerDelta,
+    Compacted,
+    Compacting,
     Event,
     Finished,
     ModelLoading,
@@ -16,9 +18,9 @@ from khepri.agent.events import (
     ToolFinished,
     ToolStarted,
 )
-from khepri.agent.words import describe_acceptance, describe_call, describe_error, summarize
+from khepri.agent.words import describe_acceptance, describe_call, describe_error, describe_outcome, summarize
 from khepri.errors import CancelledError
-from khepri.tui.entries import AnswerEntry, NoteEntry, StepEntry
+from khepri.tui.entries import AnswerEntry, NoteEntry, StepEntry, SummaryEntry
 from khepri.tui.paint import Tone
 from khepri.tui.turns import Failed
 from khepri.tui.widgets.status_bar import StatusBar
@@ -77,6 +79,14 @@ class Pump:
                 self._finish_step(event)
             case Notice(text, is_warning):
                 self._transcript.add(NoteEntry(text, Tone.WARNING if is_warning else Tone.NOTE))
+            case Compacting(tokens, room):
+                self._transcript.add(
+                    NoteEntry(f"the context is nearly full ({tokens:,} of {room:,} tokens): summarising")
+                )
+                self._status.change(activity="summarising")
+            case Compacted(summary, _, before, after):
+                self._transcript.add(SummaryEntry(summary))
+                self._transcript.add(NoteEntry(f"{before:,} tokens became {after:,}"))
             case Finished():
                 self._finish(event)
             case Failed(error):
@@ -100,14 +110,16 @@ class Pump:
     def _finish_step(self, event: ToolFinished) -> None:
         if self._step is None:
             return
-        outcome = f"{event.summary} ({event.tokens} tokens, {event.duration_ms:.0f} ms)"
-        self._step.finish(outcome, event.text, is_error=event.is_error)
+        self._step.finish(describe_outcome(event), event.text, is_error=event.is_error)
         self._transcript.changed(self._step)
         self._step = None
 
     def _finish(self, event: Finished) -> None:
         if event.stop_reason in _CUT:
             self._transcript.add(NoteEntry(_CUT[event.stop_reason], Tone.WARNING))
+        if event.stop_reason == "compacted":
+            self._end()
+            return
         self._transcript.add(NoteEntry(summarize(event)))
         usage, timing = event.usage, event.timing
         self._end()

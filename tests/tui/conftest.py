@@ -1,17 +1,20 @@
 """The app on a real session with a tiny model; what it says is noise, and how it is shown is not."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
 
+from khepri.agent.conversation import Conversation
 from khepri.agent.session import Session
 from khepri.config import Config
 from khepri.models import stores
 from khepri.repo.root import Repository
-from khepri.tui.app import KhepriApp, Start
+from khepri.tui.app import KhepriApp
+from khepri.tui.start import Start
 
 MakeApp = Callable[..., KhepriApp]
 
@@ -35,20 +38,38 @@ def root(tmp_path: Path) -> Path:
 def make_app(root: Path, tiny_model: Path) -> MakeApp:
     """Makes an app whose model is random and loads in milliseconds."""
 
-    def make(**changes: object) -> KhepriApp:
+    def make(session: str | None = None, keys: Mapping[str, str] = {}, **changes: object) -> KhepriApp:
         values = {"max_tokens": 24, "threads": 1, "extra_buffers": "off", **changes}
         config = Config(**values)  # type: ignore[arg-type]
+        repository = Repository.open(root)
+
+        def open_session(name: str) -> Session:
+            return Session(repository, config, stores.find(name or str(tiny_model)))
+
         return KhepriApp(
             Start(
-                open_session=lambda: Session(Repository.open(root), config, stores.find(str(tiny_model))),
-                model="tiny",
-                context_tokens=config.context_tokens,
+                conversation=Conversation(repository, config, open_session, session),
                 network="network strong",
-                branch="main",
+                branch=lambda: "main",
+                theme="khepri-dark",
+                settings=lambda: "model  tiny  default",
+                check_machine=lambda: "all is well",
+                keys=keys,
             )
         )
 
     return make
+
+
+@asynccontextmanager
+async def running(app: KhepriApp, size: tuple[int, int] = (100, 30)) -> AsyncIterator[Pilot[int]]:
+    """Run an app, and free its model after it."""
+    try:
+        async with app.run_test(size=size) as pilot:
+            yield pilot
+            app.exit(0)
+    finally:
+        app.conversation.close()
 
 
 async def wait_until(pilot: Pilot[int], is_so: Callable[[], bool], timeout_s: float = 30.0) -> None:

@@ -5,10 +5,8 @@ from textual import events
 from textual.widgets import TextArea
 
 from khepri.tui.entries import AnswerEntry, NoteEntry, StepEntry, UserEntry
-from khepri.tui.widgets.composer import Composer
-from khepri.tui.widgets.status_bar import StatusBar
 from khepri.tui.widgets.transcript import Transcript
-from tests.tui.conftest import MakeApp, wait_until
+from tests.tui.conftest import MakeApp, running, wait_until
 
 
 def kinds(transcript: Transcript) -> list[type]:
@@ -17,88 +15,73 @@ def kinds(transcript: Transcript) -> list[type]:
 
 async def test_a_question_is_answered_with_its_steps_before_the_answer(make_app: MakeApp) -> None:
     app = make_app()
-    async with app.run_test() as pilot:
+    async with running(app) as pilot:
         await pilot.press(*"retry?", "enter")
-        transcript = app.query_one(Transcript)
+        transcript = app.transcript
         await wait_until(pilot, lambda: NoteEntry in kinds(transcript))
         shown = kinds(transcript)
         assert shown[0] is UserEntry
         assert shown.index(StepEntry) < shown.index(AnswerEntry) < shown.index(NoteEntry)
-        assert app.query_one(Composer).text == ""
-        status = app.query_one(StatusBar).status
+        assert app.composer.text == ""
+        status = app.status.status
         assert status.activity == ""
         assert "tokens/s (" in status.speed
-        await pilot.press("ctrl+q")
-    assert app.session is not None
-    app.session.close()
-    assert app.return_code == 0
 
 
 async def test_what_is_typed_before_enter_is_sent_however_fast_it_comes(make_app: MakeApp) -> None:
     app = make_app()
-    async with app.run_test() as pilot:
+    async with running(app) as pilot:
         # The keys of one write of the terminal, without a turn of the loop between them.
         pilot.app.simulate_key("a")
         pilot.app.simulate_key("b")
         pilot.app.simulate_key("enter")
-        transcript = app.query_one(Transcript)
+        transcript = app.transcript
         await wait_until(pilot, lambda: bool(transcript.entries))
         assert transcript.entries[0].text == "ab"
-        app.exit(0)
-    assert app.session is not None
-    app.session.close()
 
 
 @pytest.mark.parametrize("key", ["escape", "ctrl+c"])
 async def test_a_question_is_stopped_and_keeps_what_was_said(make_app: MakeApp, key: str) -> None:
     app = make_app(max_tokens=4000)
-    async with app.run_test() as pilot:
+    async with running(app) as pilot:
         await pilot.press(*"retry?", "enter")
-        transcript = app.query_one(Transcript)
+        transcript = app.transcript
         await wait_until(pilot, lambda: AnswerEntry in kinds(transcript))
         await pilot.press(key)
         await wait_until(pilot, lambda: "stopped" in [entry.text for entry in transcript.entries])
         assert AnswerEntry in kinds(transcript)
         assert app.is_running
-        app.exit(0)
-    assert app.session is not None
-    app.session.close()
 
 
 async def test_messages_queue_while_one_is_answered_and_come_back_when_it_is_stopped(make_app: MakeApp) -> None:
     app = make_app(max_tokens=4000)
-    async with app.run_test() as pilot:
-        transcript = app.query_one(Transcript)
+    async with running(app) as pilot:
+        transcript = app.transcript
         await pilot.press(*"retry?", "enter")
         await wait_until(pilot, lambda: AnswerEntry in kinds(transcript))
         await pilot.press(*"wait", "enter")
-        await wait_until(pilot, lambda: app.query_one(StatusBar).status.queued == 1)
+        await wait_until(pilot, lambda: app.status.status.queued == 1)
         await pilot.press("escape")
-        await wait_until(pilot, lambda: app.query_one(StatusBar).status.activity == "")
-        assert app.query_one(Composer).text == "wait"
-        assert app.query_one(StatusBar).status.queued == 0
-        app.exit(0)
-    assert app.session is not None
-    app.session.close()
+        await wait_until(pilot, lambda: app.status.status.activity == "")
+        assert app.composer.text == "wait"
+        assert app.status.status.queued == 0
 
 
 async def test_two_presses_of_ctrl_c_leave(make_app: MakeApp) -> None:
     app = make_app()
-    async with app.run_test() as pilot:
-        await wait_until(pilot, lambda: app.session is not None)
+    async with running(app) as pilot:
+        await wait_until(pilot, lambda: app.conversation.session is not None)
         await pilot.press("ctrl+c")
         assert app.is_running
         await pilot.press("ctrl+c")
         await wait_until(pilot, lambda: app.return_value is not None)
-    assert app.session is not None
-    app.session.close()
     assert app.return_value == 0
 
 
 async def test_a_step_is_opened_and_what_it_shows_cannot_steer_the_terminal(make_app: MakeApp) -> None:
     app = make_app()
-    async with app.run_test() as pilot:
-        transcript = app.query_one(Transcript)
+    async with running(app) as pilot:
+        transcript = app.transcript
         step = StepEntry("read x")
         step.finish("3 lines", "a \x1b[31mred\x1b[0m \x9b2J and \x07 bell", is_error=False)
         transcript.add(step)
@@ -108,34 +91,25 @@ async def test_a_step_is_opened_and_what_it_shows_cannot_steer_the_terminal(make
         assert not {"\x1b", "\x9b", "\x07"} & set(text)
         await pilot.press("ctrl+o")
         assert len(step.blocks) == 1
-        app.exit(0)
-    if app.session is not None:
-        app.session.close()
 
 
 async def test_a_large_paste_is_kept_aside_and_sent_whole(make_app: MakeApp) -> None:
     app = make_app()
     text = "0123456789abcde\n" * 65_536
-    async with app.run_test() as pilot:
-        composer = app.query_one(Composer)
+    async with running(app) as pilot:
+        composer = app.composer
         composer.post_message(events.Paste(text))
         await wait_until(pilot, lambda: bool(composer.text))
         assert composer.text == "[paste 1: 65,537 lines, 1,048,576 characters]"
         assert len(composer.text) < 100
         _, pastes = composer.take()
         assert pastes[0].text == text
-        app.exit(0)
-    if app.session is not None:
-        app.session.close()
 
 
 async def test_a_backslash_at_the_end_of_a_line_asks_for_another_one(make_app: MakeApp) -> None:
     app = make_app()
-    async with app.run_test() as pilot:
-        composer: TextArea = app.query_one(Composer)
+    async with running(app) as pilot:
+        composer: TextArea = app.composer
         await pilot.press("a", "backslash", "enter", "b")
         assert composer.text == "a\nb"
         assert composer.size.height == 2
-        app.exit(0)
-    if app.session is not None:
-        app.session.close()

@@ -3,20 +3,23 @@
 What becomes of a message is not known here.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from textual import events
+from textual.actions import SkipAction
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import TextArea
 
 from khepri.repo.text import printable
+from khepri.tui.composer_history import ComposerHistory
+from khepri.tui.widgets.completion import Candidate, Completion
 
 _MOST_LINES: Final = 10
 _LARGE_PASTE_CHARS: Final = 4000
 _LARGE_PASTE_LINES: Final = 40
-_OWN_ACTIONS: Final = frozenset({"send", "newline"})
 
 
 @dataclass(frozen=True)
@@ -30,12 +33,23 @@ class Paste:
 
 
 class Composer(TextArea):
-    """The user's next message."""
+    """The user's next message.
+
+    Args:
+        completion: Where it is shown what could be meant.
+        history: The messages from before.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "send", "Send", id="composer.send"),
         Binding("shift+enter,ctrl+j,alt+enter", "newline", "New line", id="composer.newline", show=False),
+        Binding("tab", "complete", "Complete", id="composer.complete", show=False),
+        Binding("up", "older", "Up, or the message before", id="composer.up", show=False),
+        Binding("down", "newer", "Down, or the message after", id="composer.down", show=False),
+        Binding("escape", "close_completion", "Close the list", id="composer.close", show=False),
+        Binding("ctrl+g", "edit", "Editor", id="composer.edit"),
         Binding("alt+z,ctrl+underscore", "undo", "Undo", id="composer.undo", show=False),
+        Binding("ctrl+y,alt+y", "redo", "Redo", id="composer.redo", show=False),
     ]
 
     class Sent(Message):
@@ -46,16 +60,37 @@ class Composer(TextArea):
             self.text = text
             self.pastes = pastes
 
-    def __init__(self) -> None:
+    class Written(Message):
+        """What is written has changed, by the user's hand."""
+
+        def __init__(self, before_cursor: str) -> None:
+            super().__init__()
+            self.before_cursor = before_cursor
+
+    class EditorWanted(Message):
+        """The user wants to write in an editor of his own."""
+
+    def __init__(self, completion: Completion, history: ComposerHistory) -> None:
         super().__init__(
             "",
             soft_wrap=True,
             tab_behavior="focus",
             compact=True,
             highlight_cursor_line=False,
-            placeholder="Ask about this repository, or / for commands",
+            placeholder="Ask about this repository, / for commands, @ for files",
         )
+        self._completion = completion
+        self._history = history
         self._pastes: list[Paste] = []
+        self._replaced_chars = 0
+        self._own_actions: Mapping[str, Callable[[], None]] = {
+            "send": self.action_send,
+            "newline": self.action_newline,
+            "complete": self.action_complete,
+            "older": self.action_older,
+            "newer": self.action_newer,
+            "close_completion": self.action_close_completion,
+        }
 
     def on_mount(self) -> None:
         """Begin with one line."""
@@ -66,8 +101,10 @@ class Composer(TextArea):
         self._fit_height()
 
     def on_text_area_changed(self) -> None:
-        """Grow and shrink with the text."""
+        """Grow and shrink with the text, and ask what could be meant."""
         self._fit_height()
+        row, column = self.cursor_location
+        self.post_message(self.Written(self.document.get_line(row)[:column] if row == 0 or column else ""))
 
     def put(self, text: str) -> None:
         """Replace what is written, with the cursor at the end."""
@@ -79,11 +116,29 @@ class Composer(TextArea):
         text = self.text
         pastes = tuple(paste for paste in self._pastes if paste.label in text)
         self._pastes = []
+        self._completion.show(())
+        self._history.add(text.strip())
         self.load_text("")
         return text, pastes
 
+    def offer(self, candidates: list[Candidate], replaced_chars: int) -> None:
+        """Show what could be meant; a choice replaces so many characters before the cursor."""
+        self._replaced_chars = replaced_chars
+        self._completion.show(candidates)
+
+    def accept(self, candidate: Candidate) -> None:
+        """Put a candidate in the place of what was written of it."""
+        row, column = self.cursor_location
+        self.replace(candidate.insert, (row, max(0, column - self._replaced_chars)), (row, column))
+        self._completion.show(())
+
     def action_send(self) -> None:
         """Send the message; a backslash at the end of the line asks for another line instead."""
+        choice = self._completion.choice
+        if choice is not None:
+            self.accept(choice)
+            if not choice.insert.startswith("/") or "[" in choice.label:
+                return
         row, column = self.cursor_location
         if column and self.document.get_line(row)[:column].endswith("\\"):
             self.action_delete_left()
@@ -96,16 +151,63 @@ class Composer(TextArea):
         """Begin a new line."""
         self.insert("\n")
 
+    def action_complete(self) -> None:
+        """Put what is chosen.
+
+        Raises:
+            SkipAction: There is nothing to choose; the key may mean something else.
+        """
+        choice = self._completion.choice
+        if choice is None:
+            raise SkipAction
+        self.accept(choice)
+
+    def action_older(self) -> None:
+        """Go up in the list, or one line up, or to the message before from the first line."""
+        if self._completion.is_open:
+            self._completion.move(-1)
+        elif self.cursor_at_first_line and (message := self._history.older(self.text)) is not None:
+            self.put(message)
+        else:
+            self.action_cursor_up()
+
+    def action_newer(self) -> None:
+        """Go down in the list, or one line down, or to the message after from the last line."""
+        if self._completion.is_open:
+            self._completion.move(1)
+        elif self.cursor_at_last_line and (message := self._history.newer()) is not None:
+            self.put(message)
+        else:
+            self.action_cursor_down()
+
+    def action_close_completion(self) -> None:
+        """Close the list.
+
+        Raises:
+            SkipAction: It is not open; the key may mean something else.
+        """
+        if not self._completion.is_open:
+            raise SkipAction
+        self._completion.show(())
+
+    def action_edit(self) -> None:
+        """Ask for the user's editor."""
+        self.post_message(self.EditorWanted())
+
     async def _on_key(self, event: events.Key) -> None:
-        # Keys come here in the order in which they were pressed; a priority binding would overtake what was typed
-        # before it.
+        # Keys come here in the order in which they were pressed. Bindings are looked at later, and those with priority
+        # earlier, so that a quick Enter would overtake what was typed before it.
         if not event.is_printable:
             active = self.screen.active_bindings.get(event.key)
-            if active is not None and active.node is self and active.binding.action in _OWN_ACTIONS:
-                event.stop()
-                event.prevent_default()
-                await self.run_action(active.binding.action)
-                return
+            if active is not None and active.node is self and (action := self._own_actions.get(active.binding.action)):
+                try:
+                    action()
+                except SkipAction:
+                    pass
+                else:
+                    event.stop()
+                    event.prevent_default()
+                    return
         await super()._on_key(event)
 
     async def _on_paste(self, event: events.Paste) -> None:

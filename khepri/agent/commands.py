@@ -1,0 +1,216 @@
+"""The commands that start with a slash: what there is, and what each one does to a conversation.
+
+The terminal app and the plain loop run the same commands. What needs a screen of its own comes back as a wish, which
+each of them fulfils in its way.
+"""
+
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from khepri.agent.conversation import Conversation
+from khepri.agent.export import ExportFormat, export
+from khepri.agent.task import Task
+from khepri.errors import UsageError
+
+
+class Wish(StrEnum):
+    """What whoever shows the conversation has to do."""
+
+    QUIT = "quit"
+    """Leave."""
+    HELP = "help"
+    """Show commands and keys."""
+    STATS = "stats"
+    """Show the figures of the session."""
+    THEME = "theme"
+    """Let the user choose a theme, or take the one named in ``argument``."""
+    SESSIONS = "sessions"
+    """Show the sessions and let the user resume one."""
+    MODELS = "models"
+    """Show the models and let the user choose one."""
+    MODEL = "model"
+    """Go on with the model named in ``argument``."""
+    CONFIG = "config"
+    """Show the settings."""
+    DOCTOR = "doctor"
+    """Check the machine."""
+    REDRAW = "redraw"
+    """Show the conversation from its history; ``argument`` is put into the composer."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a command."""
+
+    text: str = ""
+    """Markdown to show; empty if there is nothing to say."""
+    wish: Wish | None = None
+    argument: str = ""
+    """What belongs to the wish."""
+    task: Task | None = None
+    """Work that has begun and is to be followed."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command."""
+
+    name: str
+    argument: str
+    """How its argument is written in help, such as ``[NAME]``; empty if it takes none."""
+    summary: str
+    run: Callable[[Conversation, str], Outcome]
+    needs_idle: bool = False
+    """True if it must wait until no question is being answered."""
+
+
+def _wish(wish: Wish) -> Callable[[Conversation, str], Outcome]:
+    return lambda conversation, argument: Outcome(wish=wish, argument=argument)
+
+
+def _model(conversation: Conversation, argument: str) -> Outcome:
+    return Outcome(wish=Wish.MODEL if argument else Wish.MODELS, argument=argument)
+
+
+def _new(conversation: Conversation, argument: str) -> Outcome:
+    conversation.begin_anew()
+    return Outcome("A new conversation; the one before can be resumed: `/sessions`.", Wish.REDRAW)
+
+
+def _resume(conversation: Conversation, argument: str) -> Outcome:
+    if not argument:
+        return Outcome(wish=Wish.SESSIONS)
+    conversation.resume(argument)
+    return Outcome(wish=Wish.REDRAW)
+
+
+def _fork(conversation: Conversation, argument: str) -> Outcome:
+    conversation.fork()
+    return Outcome(f"This is a copy now: session `{conversation.history.session_id}`.", Wish.REDRAW)
+
+
+def _rewind(conversation: Conversation, argument: str) -> Outcome:
+    try:
+        turns = int(argument or "1")
+    except ValueError:
+        raise UsageError(f"{argument!r} is no number of turns", "such as: /rewind 2") from None
+    first = conversation.rewind(turns)
+    what = "The last turn is" if turns == 1 else f"{turns} turns are"
+    return Outcome(f"{what} taken back; files are not changed.", Wish.REDRAW, first.question.text)
+
+
+def _add(conversation: Conversation, argument: str) -> Outcome:
+    if not argument:
+        added = "\n".join(f"- `{path}`" for path in conversation.history.added)
+        return Outcome(f"Added files:\n\n{added}" if added else "No files were added; add one with `/add FILE`.")
+    paths = [conversation.add(path) for path in _words(argument)]
+    return Outcome(f"Looked at with the next question: {', '.join(f'`{path}`' for path in paths)}")
+
+
+def _drop(conversation: Conversation, argument: str) -> Outcome:
+    names = _words(argument) or list(conversation.history.added)
+    if not names:
+        return Outcome("No files were added.")
+    paths = [conversation.drop(name) for name in names]
+    return Outcome(
+        f"Not looked at any more: {', '.join(f'`{path}`' for path in paths)}. "
+        "What was already read stays in the context until `/compact` or `/new`."
+    )
+
+
+def _compact(conversation: Conversation, argument: str) -> Outcome:
+    return Outcome(task=conversation.compact())
+
+
+def _export(conversation: Conversation, argument: str) -> Outcome:
+    history = conversation.history
+    if not history.turns:
+        raise UsageError("nothing has been said yet", "ask something first")
+    words = _words(argument)
+    wanted = ExportFormat.MARKDOWN
+    if words and words[0] in ("json", "markdown", "md"):
+        wanted = ExportFormat.JSON if words.pop(0) == "json" else ExportFormat.MARKDOWN
+    elif words and words[0].endswith(".json"):
+        wanted = ExportFormat.JSON
+    suffix = ".json" if wanted is ExportFormat.JSON else ".md"
+    path = Path(words[0] if words else f"khepri-{history.session_id}{suffix}").expanduser()
+    path = path if path.is_absolute() else conversation.repository.root / path
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(export(history, wanted))
+    except FileExistsError:
+        raise UsageError(f"{path} exists", "name another file: /export json FILE") from None
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be written: {error.strerror}", "name another file: /export json FILE"
+        ) from None
+    return Outcome(f"Exported to `{path}`.")
+
+
+COMMANDS: Mapping[str, Command] = {
+    command.name: command
+    for command in (
+        Command("help", "", "commands and keys", _wish(Wish.HELP)),
+        Command("model", "[NAME]", "go on with another model", _model, needs_idle=True),
+        Command("models", "", "models on this machine", _wish(Wish.MODELS)),
+        Command("new", "", "begin a new conversation", _new, needs_idle=True),
+        Command("clear", "", "the same as /new", _new, needs_idle=True),
+        Command("sessions", "", "earlier conversations about this repository", _wish(Wish.SESSIONS)),
+        Command("resume", "[ID]", "go on with an earlier conversation", _resume, needs_idle=True),
+        Command("fork", "", "go on in a copy of this conversation", _fork, needs_idle=True),
+        Command("rewind", "[N]", "take the last turns back and edit the question", _rewind, needs_idle=True),
+        Command("add", "[FILE …]", "have files looked at with the next question", _add),
+        Command("drop", "[FILE …]", "have files looked at no more", _drop),
+        Command("compact", "", "go on from a summary, to make room in the context", _compact, needs_idle=True),
+        Command("export", "[json] [FILE]", "write the conversation to a file", _export),
+        Command("stats", "", "speed, acceptance and cache use of this session", _wish(Wish.STATS)),
+        Command("theme", "[NAME]", "change the colours", _wish(Wish.THEME)),
+        Command("config", "", "the settings in force and where they come from", _wish(Wish.CONFIG)),
+        Command("doctor", "", "check the machine, the model and the network lock", _wish(Wish.DOCTOR), needs_idle=True),
+        Command("quit", "", "leave; the conversation can be resumed", _wish(Wish.QUIT)),
+    )
+}
+"""Every command by name, in the order in which help shows them."""
+
+
+def is_command(text: str) -> bool:
+    """True if a message is a command: a slash and a word, and not a path."""
+    word = text.split(maxsplit=1)[0] if text.strip() else ""
+    return word.startswith("/") and "/" not in word[1:] and word[1:].replace("-", "").isalpha()
+
+
+def run_command(conversation: Conversation, text: str, *, is_busy: bool) -> Outcome:
+    """Run a command and return what came of it.
+
+    Args:
+        conversation: What it works on.
+        text: The line, with its slash.
+        is_busy: True while a question is being answered.
+
+    Raises:
+        KhepriError: It could not be done; the error says why.
+    """
+    name, _, argument = text.strip()[1:].partition(" ")
+    command = COMMANDS.get(name) or _only_match(name)
+    if command.needs_idle and is_busy:
+        raise UsageError(f"/{command.name} has to wait until the answer is there", "stop it with Esc, or wait")
+    return command.run(conversation, argument.strip())
+
+
+def _only_match(name: str) -> Command:
+    found = [command for command in COMMANDS.values() if command.name.startswith(name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(f"/{name} could be {' or '.join(f'/{command.name}' for command in found)}", "write more of it")
+    raise UsageError(f"there is no command /{name}", "see /help")
+
+
+def _words(argument: str) -> list[str]:
+    try:
+        return shlex.split(argument)
+    except ValueError as error:
+        raise UsageError(f"{argument}: {error}", "close the quotes") from None

@@ -1,0 +1,113 @@
+"""Compaction: when the context has no room for more, the conversation goes on from a summary of itself.
+
+The model writes the summary while it still sees everything; the questions and the files are added from the record, so
+that they are kept even where the model forgets them. Nothing is deleted: the session file holds it all.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+
+from khepri import assets
+from khepri.agent.events import Compacted, Compacting, Event, PrefillProgress
+from khepri.agent.prompt import Prompt
+from khepri.agent.task import Exchange
+from khepri.engine.buffer import JobState
+from khepri.engine.request import Request
+from khepri.engine.worker import EngineWorker, Job
+from khepri.errors import CancelledError
+
+_POLL_S = 1 / 30
+_SUMMARY_TOKENS = 280
+_SUMMARY_SHARE = 5
+_MOST_QUESTION_CHARS = 200
+_MOST_QUESTIONS = 12
+_MOST_FILES = 20
+_LEAST_SUMMARY_CHARS = 40
+NO_SUMMARY = "(There was no room for one.)"
+"""What stands in the place of a summary that could not be written."""
+
+
+class Compaction:
+    """One compaction. ``run`` on the task's thread, ``cancel`` from any."""
+
+    def __init__(self, engine: EngineWorker, emit: Callable[[Event], None]) -> None:
+        self._engine = engine
+        self._emit = emit
+        self._cancelled = threading.Event()
+        self._job: Job | None = None
+
+    def cancel(self) -> None:
+        """Stop within 300 ms; ``run`` then raises ``CancelledError`` and nothing has changed."""
+        self._cancelled.set()
+        job = self._job
+        if job is not None:
+            job.cancel()
+
+    def run(self, prompt: Prompt, exchanges: Sequence[Exchange]) -> str:
+        """Return what the model is told instead of the conversation.
+
+        Args:
+            prompt: The conversation; it is not changed.
+            exchanges: What it consists of, oldest first.
+
+        Raises:
+            CancelledError: It was cancelled.
+            ModelError: The engine failed.
+        """
+        room = self._engine.backend.capabilities.context_tokens
+        self._emit(Compacting(len(prompt), room))
+        summary = self._ask(prompt, room) or NO_SUMMARY
+        told = told_again(summary, exchanges, prompt.count_tokens, most_summary_tokens(room))
+        self._emit(Compacted(told, len(exchanges), len(prompt), prompt.count_tokens(told)))
+        return told
+
+    def _ask(self, prompt: Prompt, room: int) -> str:
+        """Let the model summarise what it sees; empty if there is no room for that."""
+        question = Prompt(self._engine.vocabulary)
+        question.restore(prompt.ids)
+        question.follow(assets.render_prompt("compact.md").strip())
+        if len(question) + _SUMMARY_TOKENS > room:
+            return ""
+        self._job = job = self._engine.submit(Request(question.ids, _SUMMARY_TOKENS))
+        if self._cancelled.is_set():
+            job.cancel()
+        while not job.wait(_POLL_S):
+            snapshot = job.buffer.snapshot
+            if snapshot.state is JobState.PREFILL:
+                done, cached = snapshot.prefilled_tokens, snapshot.cached_tokens
+                rate = (done - cached) / snapshot.prefill_s if snapshot.prefill_s else 0.0
+                self._emit(PrefillProgress(done, snapshot.prompt_tokens, cached, rate))
+        text = job.result().text.strip()
+        if self._cancelled.is_set():
+            raise CancelledError("interrupted")
+        return text
+
+
+def most_summary_tokens(room: int) -> int:
+    """Return how many tokens of a context a summary may take."""
+    return room // _SUMMARY_SHARE
+
+
+def told_again(
+    summary: str, exchanges: Sequence[Exchange], count_tokens: Callable[[str], int], most_tokens: int
+) -> str:
+    """Return a summary with the questions and the files that it stands for.
+
+    Where that is more than ``most_tokens``, the earliest questions and files are left out first, and then the end of
+    the summary.
+    """
+    questions = [" ".join(each.question.split())[:_MOST_QUESTION_CHARS] for each in exchanges][-_MOST_QUESTIONS:]
+    files = list(dict.fromkeys(path for each in exchanges for path in each.files))[-_MOST_FILES:]
+    while True:
+        told = assets.render_prompt(
+            "summary.md",
+            summary=summary,
+            questions="\n".join(f"- {question}" for question in questions),
+            files=", ".join(files) or "none",
+        )
+        if count_tokens(told) <= most_tokens or len(summary) < _LEAST_SUMMARY_CHARS:
+            return told
+        if len(questions) > 1:
+            del questions[0], files[: len(files) // 2]
+        else:
+            summary = summary[: len(summary) * 3 // 4]

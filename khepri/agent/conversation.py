@@ -1,0 +1,219 @@
+"""A conversation with a name: its session file, its engine, and the files that were added to it.
+
+The terminal app and the plain loop both stand on this; nothing here is shown. ``open`` imports what is heavy
+and is for a thread; everything else is quick and for the thread of whoever shows the conversation.
+"""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from khepri import paths
+from khepri.agent.history import History, Turn
+from khepri.agent.recording import Recording, SessionInfo, find_session, list_sessions, new_path
+from khepri.agent.task import Attachment, Question, Task
+from khepri.config import Config
+from khepri.errors import UsageError
+from khepri.repo.root import Repository
+
+if TYPE_CHECKING:
+    from khepri.agent.session import Session
+
+OpenSession = Callable[[str], "Session"]
+"""Opens a session with the model of a name; an empty name means the default."""
+
+
+class Conversation:
+    """One conversation about a repository, and the way to others.
+
+    Args:
+        repository: What it is about.
+        config: The settings in force.
+        open_session: Makes the engine's side of it.
+        session: Id, or the beginning of one, of the session to go on with; None begins anew.
+    """
+
+    def __init__(
+        self, repository: Repository, config: Config, open_session: OpenSession, session: str | None = None
+    ) -> None:
+        self.repository = repository
+        self.config = config
+        self.model = config.model
+        """Name of the model that was asked for; empty means the default."""
+        self._folder = paths.sessions_dir(repository.root)
+        self._open_session = open_session
+        self._session: Session | None = None
+        self._lock = threading.Lock()
+        self._is_closed = False
+        path = new_path(self._folder) if session is None else find_session(self._folder, session)
+        self._recording = Recording(path, repository.root, config.model)
+        self._unseen = list(self.history.added)
+
+    @property
+    def history(self) -> History:
+        """What was said so far."""
+        return self._recording.history
+
+    @property
+    def problem(self) -> str:
+        """Why the session is not written any more; empty while all is well."""
+        return self._recording.problem
+
+    @property
+    def path(self) -> Path:
+        """The session file, which is there once something was asked."""
+        return self._recording.path
+
+    @property
+    def session(self) -> "Session | None":
+        """The engine's side; None until ``open`` is done."""
+        return self._session
+
+    def open(self) -> "Session":
+        """Open the session with ``model`` and return it; its model loads in the background.
+
+        Imports libraries, which takes a second: call it on a thread.
+
+        Raises:
+            NoModelError: There is no such model.
+            ModelFileError: It is damaged.
+        """
+        session = self._open_session(self.model)
+        with self._lock:
+            if self._is_closed:
+                session.close()
+            else:
+                self._session = session
+                self._tell_model(session.model.name)
+                session.go_on_with(self._recording)
+        return session
+
+    def unload(self, model: str) -> None:
+        """Let go of the engine, so that ``open`` takes another one. It may wait for a pass: call it on a thread.
+
+        Args:
+            model: Name of the model that ``open`` shall take.
+        """
+        with self._lock:
+            session, self._session = self._session, None
+            self.model = model
+        if session is not None:
+            session.close()
+
+    def close(self) -> None:
+        """Write what is left and free the model. Harmless twice."""
+        with self._lock:
+            self._is_closed = True
+            session, self._session = self._session, None
+        if session is not None:
+            session.close()
+        self._recording.close()
+
+    def ask(self, text: str, attachments: tuple[Attachment, ...] = (), mentions: tuple[str, ...] = ()) -> Question:
+        """Return the question to submit: what was added since the last one is looked at with it."""
+        fresh = [path for path in self._unseen if path not in mentions]
+        self._unseen = []
+        return Question(text, attachments, (*mentions, *fresh))
+
+    def submit(self, question: Question) -> Task:
+        """Start a question.
+
+        Raises:
+            UsageError: The model is not there yet.
+        """
+        if self._session is None:
+            raise UsageError("the model is still being loaded", "wait a moment")
+        return self._session.submit(question)
+
+    def compact(self) -> Task:
+        """Start to summarise the conversation.
+
+        Raises:
+            UsageError: The model is not there yet.
+        """
+        if self._session is None:
+            raise UsageError("the model is still being loaded", "wait a moment")
+        self._unseen = list(self.history.added)
+        return self._session.compact()
+
+    def begin_anew(self) -> None:
+        """Begin another conversation; this one can be resumed."""
+        self._go_on(Recording(new_path(self._folder), self.repository.root, self.history.model))
+
+    def resume(self, session: str) -> None:
+        """Go on with another conversation.
+
+        Raises:
+            UsageError: There is no such session, or it is open in another process.
+        """
+        path = find_session(self._folder, session)
+        if path != self._recording.path:
+            self._go_on(Recording(path, self.repository.root, self.history.model))
+
+    def fork(self) -> None:
+        """Go on in a copy; the original stays as it is now.
+
+        Raises:
+            UsageError: Nothing has been said yet.
+        """
+        self._go_on(self._recording.fork(new_path(self._folder)))
+
+    def rewind(self, turns: int) -> Turn:
+        """Take the last ``turns`` turns back and return the first of them.
+
+        Raises:
+            UsageError: There are not so many.
+        """
+        said = self.history.turns
+        if not 1 <= turns <= len(said):
+            raise UsageError(f"there are {len(said)} turns to take back", "see them above; /rewind takes the last one")
+        kept = len(said) - turns
+        first = said[kept]
+        self._recording.append("rewind", turns=kept)
+        if self._session is not None:
+            self._session.go_on_with(self._recording)
+        return first
+
+    def sessions(self) -> tuple[SessionInfo, ...]:
+        """Return the conversations about this repository, the latest first. Reads all of their files."""
+        return list_sessions(self._folder)
+
+    def add(self, path: str) -> str:
+        """Have a file looked at with the next question, and again after each summary; return its path.
+
+        Raises:
+            ToolError: It may not be read, or does not exist.
+        """
+        relative = self.repository.relative(self.repository.resolve(path))
+        self._recording.append("added", path=relative)
+        self._unseen.append(relative)
+        return relative
+
+    def drop(self, path: str) -> str:
+        """Have a file looked at no more; return its path.
+
+        Raises:
+            UsageError: It was not added.
+        """
+        found = [added for added in self.history.added if added == path.strip("/") or added.endswith(f"/{path}")]
+        if not found:
+            raise UsageError(f"{path} was not added", "see what was: /add")
+        self._recording.append("dropped", path=found[0])
+        self._unseen = [added for added in self._unseen if added != found[0]]
+        return found[0]
+
+    def _go_on(self, recording: Recording) -> None:
+        self._recording.close()
+        self._recording = recording
+        self._unseen = list(self.history.added)
+        if self._session is not None:
+            self._tell_model(self._session.model.name)
+            self._session.go_on_with(recording)
+
+    def _tell_model(self, name: str) -> None:
+        """Note whose tokens the prompt consists of; those of another model mean nothing to this one."""
+        history = self.history
+        if history.turns and history.model != name:
+            self._recording.append("model", model=name)
+        history.model = name

@@ -1,0 +1,75 @@
+"""A session as a document: Markdown to read, JSON for programs."""
+
+import json
+from dataclasses import asdict
+from enum import StrEnum
+
+from khepri.agent.history import History, Turn
+from khepri.agent.words import describe_call, summarize
+
+
+class ExportFormat(StrEnum):
+    """What a session can be exported as."""
+
+    MARKDOWN = "markdown"
+    """Questions, steps and answers, to be read."""
+    JSON = "json"
+    """Everything but the token ids."""
+
+
+def export(history: History, wanted: ExportFormat) -> str:
+    """Return the document."""
+    return _markdown(history) if wanted is ExportFormat.MARKDOWN else _json(history)
+
+
+def _markdown(history: History) -> str:
+    head = f"# {history.title}\n\nKhepri session `{history.session_id}`, {history.started}, model `{history.model}`.\n"
+    return "\n".join([head, *(_turn(turn) for turn in history.turns)])
+
+
+def _turn(turn: Turn) -> str:
+    parts = [f"## {' '.join(turn.question.text.split())[:80]}\n", _quoted(turn.question.text)]
+    parts += [
+        f"\n_With {attachment.name} ({len(attachment.text):,} characters)._" for attachment in turn.question.attachments
+    ]
+    if turn.steps:
+        parts.append("")
+    parts += [f"- `{describe_call(step.tool, step.arguments)}` → {step.summary}" for step in turn.steps]
+    if turn.answer:
+        parts.append(f"\n{turn.answer}")
+    if turn.failure:
+        parts.append(f"\n**Failed:** {turn.failure}")
+    if turn.summary:
+        parts.append(f"\n_The conversation went on from this summary:_\n\n{_quoted(turn.summary.strip())}")
+    if turn.finished is not None:
+        parts.append(f"\n_{summarize(turn.finished)}_")
+    return "\n".join(parts) + "\n"
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
+
+
+def _json(history: History) -> str:
+    document = {
+        "session": history.session_id,
+        "repository": history.repository,
+        "model": history.model,
+        "started": history.started,
+        "added": list(history.added),
+        "turns": [
+            {
+                "question": asdict(turn.question),
+                "steps": [asdict(step) for step in turn.steps],
+                "answer": turn.answer,
+                "notices": [text for text, _ in turn.notices],
+                "failure": turn.failure,
+                "summary": turn.summary,
+                "usage": asdict(turn.finished.usage) if turn.finished else None,
+                "timing": asdict(turn.finished.timing) if turn.finished else None,
+                "stop_reason": turn.finished.stop_reason if turn.finished else None,
+            }
+            for turn in history.turns
+        ],
+    }
+    return json.dumps(document, ensure_ascii=False, indent=2, default=str) + "\n"

@@ -1,0 +1,213 @@
+"""What a session file amounts to: turns, the prompt's token ids, and what was added, taken back or summarised.
+
+It is rebuilt from the records alone, so that a session can be shown, exported and resumed without a model.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from khepri.agent.events import Finished, Timing, ToolFinished, Usage
+from khepri.agent.journal import Record
+from khepri.agent.task import Attachment, Exchange, Question
+
+
+@dataclass
+class Turn:
+    """A question and what came of it."""
+
+    question: Question
+    prompt_before: tuple[int, ...] = ()
+    """The prompt as it was before the question."""
+    summary_before: str = ""
+    """The summary that stood for earlier turns before the question."""
+    steps: list[ToolFinished] = field(default_factory=list)
+    answer: str = ""
+    """The answer, as far as it came."""
+    notices: list[tuple[str, bool]] = field(default_factory=list)
+    """Remarks, each with True if it is a warning."""
+    finished: Finished | None = None
+    """The figures; None if the turn failed or the process ended within it."""
+    failure: str = ""
+    """What went wrong; empty if nothing did."""
+    summary: str = ""
+    """What was told instead of the turns before, if they were summarised in this turn or right after it."""
+    is_in_prompt: bool = False
+    """True if the prompt's ids contain it, or the summary stands for it."""
+
+    def as_exchange(self) -> Exchange:
+        """Return it as far as a later turn needs it."""
+        files = (step.arguments.get("path") for step in self.steps if not step.is_error)
+        return Exchange(self.question.text, self.answer, tuple(path for path in files if isinstance(path, str)))
+
+
+@dataclass
+class History:
+    """A session up to now."""
+
+    session_id: str
+    repository: str = ""
+    """Root of the repository."""
+    model: str = ""
+    """Name of the model that the ids belong to."""
+    started: str = ""
+    """When it began, in ISO format."""
+    turns: list[Turn] = field(default_factory=list)
+    prompt: tuple[int, ...] = ()
+    """The prompt's ids after the last turn that ended in good order."""
+    summary: str = ""
+    """What the model is told instead of the turns before ``prompt`` begins; empty if nothing was summarised."""
+    added: dict[str, None] = field(default_factory=dict)
+    """Files that belong to every further question, in the order they were added."""
+
+    @property
+    def title(self) -> str:
+        """The first question in a few words."""
+        text = " ".join(self.turns[0].question.text.split()) if self.turns else ""
+        return text if len(text) <= 80 else f"{text[:79]}…"
+
+    @property
+    def untold(self) -> list[Turn]:
+        """Turns at the end that the prompt does not contain, because the process ended within them."""
+        first = next((n for n in range(len(self.turns), 0, -1) if self.turns[n - 1].is_in_prompt), 0)
+        return self.turns[first:]
+
+    def exchanges(self) -> list[Exchange]:
+        """Return the turns as far as a later one needs them."""
+        return [turn.as_exchange() for turn in self.turns]
+
+    def rewind(self, turns: int) -> None:
+        """Keep the first ``turns`` turns."""
+        if turns < len(self.turns):
+            self.prompt = self.turns[turns].prompt_before
+            self.summary = self.turns[turns].summary_before
+            del self.turns[turns:]
+
+    def apply(self, record: Record) -> None:
+        """Take a further record into account; one that makes no sense is passed over."""
+        try:
+            _apply(self, record)
+        except (KeyError, TypeError, ValueError, IndexError):
+            return
+
+    def check_integrity(self) -> None:
+        """Assert what holds between turns and prompt."""
+        assert all(turn.is_in_prompt or turn in self.untold for turn in self.turns), "only last turns may be missing"
+        is_told = bool(self.prompt or self.summary)
+        assert is_told or not any(turn.is_in_prompt for turn in self.turns), "turns in the prompt have ids"
+
+
+def replay(session_id: str, records: Sequence[Record]) -> History:
+    """Return what the records of a session amount to. Records that make no sense are passed over."""
+    history = History(session_id)
+    for record in records:
+        history.apply(record)
+    return history
+
+
+def _apply(history: History, record: Record) -> None:
+    match record["kind"]:
+        case "session":
+            history.repository = _text(record, "repository")
+            history.model = _text(record, "model")
+            history.started = _text(record, "started")
+        case "model":
+            history.model = _text(record, "model")
+            history.prompt = ()
+            for turn in history.turns:
+                turn.is_in_prompt = False
+        case "question":
+            history.turns.append(Turn(_question(record), history.prompt, history.summary))
+        case "tokens":
+            _grow(history, record)
+        case "compacted":
+            history.summary = history.turns[-1].summary = _text(record, "summary")
+            history.prompt = ()
+            for turn in history.turns[: _number(record, "turns")]:
+                turn.is_in_prompt = True
+        case "rewind":
+            history.rewind(_number(record, "turns"))
+        case "added":
+            history.added[_text(record, "path")] = None
+        case "dropped":
+            history.added.pop(_text(record, "path"), None)
+        case _:
+            _apply_to_turn(history.turns[-1], record)
+
+
+def _apply_to_turn(turn: Turn, record: Record) -> None:
+    match record["kind"]:
+        case "step":
+            turn.steps.append(_step(record))
+        case "answer":
+            turn.answer += _text(record, "text")
+        case "notice":
+            turn.notices.append((_text(record, "text"), bool(record["is_warning"])))
+        case "failure":
+            turn.failure = f"{record['message']}\n{record['hint']}".strip()
+        case "finished":
+            turn.finished = _finished(record, turn)
+            turn.answer = turn.finished.answer or turn.answer
+        case _:
+            pass
+
+
+def _grow(history: History, record: Record) -> None:
+    start, ids = _number(record, "start"), record["ids"]
+    if not isinstance(ids, list) or not all(isinstance(each, int) for each in ids) or start > len(history.prompt):
+        raise ValueError("not the continuation of this prompt")
+    history.prompt = (*history.prompt[:start], *ids)
+    for turn in history.turns:
+        turn.is_in_prompt = True
+
+
+def _question(record: Record) -> Question:
+    attachments, mentions = record.get("attachments"), record.get("mentions")
+    return Question(
+        _text(record, "text"),
+        tuple(Attachment(each["name"], each["text"]) for each in attachments) if isinstance(attachments, list) else (),
+        tuple(str(each) for each in mentions) if isinstance(mentions, list) else (),
+    )
+
+
+def _step(record: Record) -> ToolFinished:
+    arguments, duration_ms = record["arguments"], record["duration_ms"]
+    if not isinstance(arguments, Mapping) or not isinstance(duration_ms, int | float):
+        raise ValueError("not a step")
+    return ToolFinished(
+        _number(record, "step"),
+        _text(record, "tool"),
+        arguments,
+        _text(record, "summary"),
+        _number(record, "tokens"),
+        duration_ms,
+        bool(record["is_error"]),
+        _text(record, "text"),
+    )
+
+
+def _finished(record: Record, turn: Turn) -> Finished:
+    usage, timing = record["usage"], record["timing"]
+    if not isinstance(usage, Mapping) or not isinstance(timing, Mapping):
+        raise ValueError("no figures")
+    return Finished(
+        _text(record, "answer"),
+        tuple(turn.steps),
+        Usage(**usage),
+        Timing(**timing),
+        _text(record, "model"),
+        _text(record, "stop_reason"),
+    )
+
+
+def _text(record: Record, key: str) -> str:
+    value = record[key]
+    if not isinstance(value, str):
+        raise ValueError(f"{key} is no text")
+    return value
+
+
+def _number(record: Record, key: str) -> int:
+    value = record[key]
+    if not isinstance(value, int):
+        raise ValueError(f"{key} is no number")
+    return value

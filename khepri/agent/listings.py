@@ -1,0 +1,92 @@
+"""Lists in words, as Markdown: commands, sessions, models, figures. Every way of showing a conversation uses them.
+
+Nothing is looked up here but what is handed in.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from khepri.agent.commands import COMMANDS
+from khepri.agent.events import Finished
+from khepri.agent.recording import SessionInfo
+from khepri.agent.words import describe_acceptance
+from khepri.models.catalogue import DEFAULT_TARGET
+from khepri.models.stores import Model
+
+
+def commands_text() -> str:
+    """Return every command with what it does."""
+    rows = (f"| `/{each.name} {each.argument}".rstrip() + f"` | {each.summary} |" for each in COMMANDS.values())
+    return "\n".join(["| command | what it does |", "|---|---|", *rows])
+
+
+def sessions_text(sessions: Sequence[SessionInfo], now: datetime) -> str:
+    """Return the sessions, with how to resume one."""
+    if not sessions:
+        return "There are no conversations about this repository yet."
+    rows = (
+        f"| `{info.session_id}` | {describe_age(info.changed, now)} | {info.turns} | {_cell(info.title)} |"
+        for info in sessions
+    )
+    return "\n".join(
+        ["| session | when | turns | first question |", "|---|---|---|---|", *rows, "", "Go on with one: `/resume ID`."]
+    )
+
+
+def models_text(models: Iterable[Model], current: str) -> str:
+    """Return the models on this machine, the one in use marked."""
+    rows = [
+        f"| {'**' if model.name == current else ''}{model.name}{'**' if model.name == current else ''} "
+        f"| {model.quantization} | {describe_size(model.size_bytes)} | {model.source} |"
+        for model in models
+    ]
+    if not rows:
+        return no_model_text()
+    head = ["| model | quantization | size | where |", "|---|---|---|---|"]
+    return "\n".join([*head, *rows, "", "Go on with one: `/model NAME`."])
+
+
+def no_model_text() -> str:
+    """Return what to do where there is no model."""
+    return (
+        "## There is no model on this machine yet\n\n"
+        "Khepri runs a language model on your own processor, and needs its file once. In another terminal:\n\n"
+        f"```\nkhepri models pull            # {DEFAULT_TARGET.name}, {describe_size(DEFAULT_TARGET.size_bytes)}, "
+        "the only command that uses the network\n"
+        "khepri models add FILE.gguf   # or take a file that you have\n```\n\n"
+        "Models of Ollama, LM Studio, Hugging Face and llama.cpp are found by themselves. "
+        "Then choose it here with `/model`; what you write until then waits."
+    )
+
+
+def stats_text(finished: Sequence[Finished]) -> str:
+    """Return the figures of each turn; a speed never stands without its acceptance rate."""
+    if not finished:
+        return "Nothing has been answered yet."
+    rows = [
+        f"| {number} | {each.timing.ttft_ms / 1000:.1f} s | {each.timing.decode_tokens_per_s:.1f} "
+        f"({describe_acceptance(each.timing.acceptance_rate)}) | {each.usage.completion_tokens} "
+        f"| {each.usage.cached_tokens:,} of {each.usage.prompt_tokens:,} |"
+        for number, each in enumerate(finished, 1)
+    ]
+    head = ["| turn | first token | tokens/s | tokens | prompt from the cache |", "|---|---|---|---|---|"]
+    return "\n".join([*head, *rows])
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def describe_age(then: datetime, now: datetime) -> str:
+    """Return how long ago something was, in one unit."""
+    seconds = max(0, int((now.astimezone(UTC) - then.astimezone(UTC)).total_seconds()))
+    for unit, length in (("day", 86_400), ("hour", 3600), ("minute", 60)):
+        if seconds >= length:
+            count = seconds // length
+            return f"{count} {unit}{'s' if count > 1 else ''} ago"
+    return "just now"
+
+
+def describe_size(size_bytes: int) -> str:
+    """Return a size as people say it."""
+    return f"{size_bytes / 1e9:.1f} GB" if size_bytes >= 1e9 else f"{size_bytes / 1e6:.0f} MB"

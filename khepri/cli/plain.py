@@ -1,0 +1,247 @@
+"""``khepri --plain``: the conversation line by line, for screen readers, bare terminals and scripts.
+
+Nothing is ever drawn over: what was printed stays, and each thing is said once. The commands are those of the app.
+"""
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from khepri import config
+from khepri.agent import commands
+from khepri.agent.commands import Outcome, Wish
+from khepri.agent.conversation import Conversation
+from khepri.agent.events import (
+    AnswerDelta,
+    Compacted,
+    Compacting,
+    Event,
+    Finished,
+    ModelLoading,
+    Notice,
+    PrefillProgress,
+    ToolFinished,
+)
+from khepri.agent.listings import commands_text, models_text, sessions_text, stats_text
+from khepri.agent.task import Task
+from khepri.agent.words import describe_call, describe_error, describe_outcome, summarize
+from khepri.cli import exits
+from khepri.cli.config import as_text
+from khepri.cli.interactive import check_machine, open_conversation
+from khepri.config import Loaded, Value
+from khepri.errors import CancelledError, KhepriError
+from khepri.models.stores import discover
+from khepri.repo.root import Repository
+from khepri.repo.text import printable
+from khepri.tui.completing import mentions_of
+
+_PROMPT: Final = "\nyou> "
+_PROGRESS_S: Final = 10.0
+
+
+def run(cwd: Path, flags: Mapping[str, Value], session: str | None, environ: Mapping[str, str]) -> int:
+    """Talk until the user leaves, and return the exit code.
+
+    Raises:
+        UsageError: There is no such session.
+        NoModelError: There is no model.
+        ConfigError: A source of the configuration cannot be used.
+    """
+    repository = Repository.open(cwd)
+    loaded = config.load(repository.root, flags, environ)
+    conversation = open_conversation(repository, loaded, session)
+    try:
+        conversation.open()
+        _say("Khepri, line by line. /help shows the commands, Ctrl-C stops an answer, Ctrl-D leaves.")
+        _Talk(conversation, loaded).run()
+    finally:
+        conversation.close()
+    if conversation.history.turns:
+        print(f"khepri: go on with: khepri --plain --resume {conversation.history.session_id}", file=sys.stderr)
+    return exits.ANSWERED
+
+
+class _Talk:
+    """One sitting: reads lines, runs them, prints what happens."""
+
+    def __init__(self, conversation: Conversation, loaded: Loaded) -> None:
+        self._conversation = conversation
+        self._loaded = loaded
+        self._has_quit = False
+
+    def run(self) -> None:
+        """Read and answer until the user leaves."""
+        _prepare_readline()
+        if self._conversation.history.turns:
+            self._retell()
+        while not self._has_quit:
+            try:
+                line = _read()
+            except EOFError:
+                return
+            except KeyboardInterrupt:
+                _say("Ctrl-D or /quit leaves.")
+                continue
+            if not line.strip():
+                continue
+            try:
+                self._take(line)
+            except (KhepriError, OSError) as error:
+                _say_error(error)
+
+    def _take(self, line: str) -> None:
+        if commands.is_command(line):
+            outcome = commands.run_command(self._conversation, line, is_busy=False)
+            self._fulfil(outcome)
+            if outcome.task is not None:
+                _follow(outcome.task)
+            return
+        mentions = mentions_of(line, self._conversation.repository.files()) if "@" in line else ()
+        _follow(self._conversation.submit(self._conversation.ask(line, mentions=mentions)))
+        if self._conversation.problem:
+            _say(f"warning: {self._conversation.problem}")
+
+    def _fulfil(self, outcome: Outcome) -> None:
+        match outcome.wish:
+            case Wish.QUIT:
+                self._has_quit = True
+            case Wish.HELP:
+                _say(commands_text())
+            case Wish.STATS:
+                finished = [turn.finished for turn in self._conversation.history.turns if turn.finished is not None]
+                _say(stats_text(finished))
+            case Wish.THEME:
+                _say("Themes belong to the app; here the terminal's own colours hold.")
+            case Wish.SESSIONS:
+                _say(sessions_text(self._conversation.sessions(), datetime.now(UTC)))
+            case Wish.MODELS:
+                session = self._conversation.session
+                _say(models_text(discover(), session.model.name if session is not None else ""))
+            case Wish.MODEL:
+                self._conversation.unload(outcome.argument)
+                _say(f"The model is now {self._conversation.open().model.name}.")
+            case Wish.CONFIG:
+                _say(as_text(self._loaded))
+            case Wish.DOCTOR:
+                _say(check_machine(self._conversation.repository.root))
+            case Wish.REDRAW:
+                self._retell()
+                if outcome.argument:
+                    _say(f"The question was: {outcome.argument}")
+            case None:
+                pass
+        if outcome.text:
+            _say(outcome.text)
+
+    def _retell(self) -> None:
+        for turn in self._conversation.history.turns:
+            _say(f"you> {turn.question.text}\n\n{turn.answer or turn.failure or '(no answer)'}")
+
+
+def _follow(task: Task) -> None:
+    """Print what happens until the task ends; Ctrl-C stops it."""
+    printer = _Printer()
+    with _interrupts(task.cancel):
+        try:
+            for event in task.events():
+                printer.handle(event)
+        except CancelledError:
+            _say("stopped")
+        except KhepriError as error:
+            _say_error(error)
+
+
+class _Printer:
+    """Prints the events of one task, each thing once."""
+
+    def __init__(self) -> None:
+        self._said_s = 0.0
+
+    def handle(self, event: Event) -> None:
+        """Print one event, if there is something to say about it."""
+        match event:
+            case ModelLoading(model):
+                _say(f"loading {model}")
+            case PrefillProgress() if event.done_tokens < event.total_tokens:
+                self._say_progress(event)
+            case ToolFinished(tool=tool, arguments=arguments):
+                _say(f"step: {describe_call(tool, arguments)}: {describe_outcome(event)}")
+            case Notice(text):
+                _say(f"note: {text}")
+            case Compacting(tokens, room):
+                _say(f"the context is nearly full ({tokens:,} of {room:,} tokens): summarising")
+            case Compacted(summary, _, before, after):
+                _say(f"{before:,} tokens became {after:,}:\n{summary}")
+            case AnswerDelta(text):
+                _write(printable(text))
+            case Finished():
+                _write("\n")
+                if event.stop_reason not in ("answered", "compacted"):
+                    _say(f"ended: {event.stop_reason.replace('_', ' ')}")
+                if event.stop_reason != "compacted":
+                    _say(summarize(event))
+            case _:
+                pass
+
+    def _say_progress(self, event: PrefillProgress) -> None:
+        now_s = time.monotonic()
+        if event.tokens_per_s and now_s - self._said_s > _PROGRESS_S:
+            self._said_s = now_s
+            left = event.total_tokens - event.done_tokens
+            _say(f"reading {left:,} tokens, about {left / event.tokens_per_s:.0f} seconds")
+
+
+@contextmanager
+def _interrupts(cancel: Callable[[], None]) -> Iterator[None]:
+    """Let an interrupt end the task in good order; a second one ends the program."""
+
+    def stop(*_: object) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        cancel()
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _prepare_readline() -> None:
+    """Make lines editable, with their history and with the names of commands, where the terminal allows it."""
+    with suppress(ImportError):
+        import readline
+
+        def complete(text: str, state: int) -> str | None:
+            found = [f"/{name} " for name in commands.COMMANDS if f"/{name}".startswith(text)]
+            return found[state] if text.startswith("/") and state < len(found) else None
+
+        readline.set_completer_delims(" ")
+        readline.set_completer(complete)
+        readline.parse_and_bind("tab: complete")
+
+
+def _read() -> str:
+    """Read a message; a backslash at the end of a line asks for another one."""
+    line = input(_PROMPT)
+    while line.endswith("\\"):
+        line = f"{line[:-1]}\n{input('...> ')}"
+    return line
+
+
+def _say(text: str) -> None:
+    print(printable(text), flush=True)
+
+
+def _say_error(error: BaseException) -> None:
+    message, hint = describe_error(error)
+    _say(f"error: {message}" + (f"\n  {hint}" if hint else ""))
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()

@@ -1,0 +1,71 @@
+"""``khepri sessions``: list, export and remove the conversations about a repository. No model is loaded."""
+
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from khepri import paths
+from khepri.agent.export import ExportFormat, export
+from khepri.agent.history import replay
+from khepri.agent.journal import read_records
+from khepri.agent.listings import describe_age, describe_size
+from khepri.agent.recording import find_session, list_sessions
+from khepri.errors import UsageError
+from khepri.repo.root import Repository
+from khepri.repo.text import printable
+
+
+def list_all(cwd: Path, as_json: bool) -> None:
+    """Print the conversations about the repository, the latest first."""
+    infos = list_sessions(_folder(cwd))
+    if as_json:
+        rows = [
+            {
+                "id": info.session_id,
+                "title": info.title,
+                "turns": info.turns,
+                "changed": info.changed.isoformat(timespec="seconds"),
+                "model": info.model,
+                "bytes": info.size_bytes,
+            }
+            for info in infos
+        ]
+        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        return
+    now = datetime.now(UTC)
+    for info in infos:
+        size = describe_size(info.size_bytes)
+        print(f"{info.session_id}  {describe_age(info.changed, now):<15}  {info.turns:>3} turns  {size:>8}  ", end="")
+        print(printable(info.title))
+    if not infos:
+        print("khepri: no conversations about this repository yet; begin one: khepri", file=sys.stderr)
+
+
+def export_one(cwd: Path, session: str, as_json: bool) -> None:
+    """Print a conversation as Markdown or JSON.
+
+    Raises:
+        UsageError: There is no such session, or it cannot be read.
+    """
+    path = find_session(_folder(cwd), session)
+    history = replay(path.stem, read_records(path))
+    sys.stdout.write(export(history, ExportFormat.JSON if as_json else ExportFormat.MARKDOWN))
+
+
+def remove(cwd: Path, session: str) -> None:
+    """Delete a conversation.
+
+    Raises:
+        UsageError: There is no such session, or it cannot be deleted.
+    """
+    path = find_session(_folder(cwd), session)
+    try:
+        path.unlink()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be deleted: {error.strerror}", "see to its folder's permissions") from error
+    print(f"khepri: removed {path.stem}", file=sys.stderr)
+
+
+def _folder(cwd: Path) -> Path:
+    return paths.sessions_dir(Repository.open(cwd).root)

@@ -1,0 +1,83 @@
+"""Finds what could be meant by what is being written: commands after ``/``, files and symbols after ``@``.
+
+Files and symbols are gathered once in the background and again when they may have changed. Nothing is shown here.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from khepri import paths
+from khepri.agent.commands import COMMANDS
+from khepri.errors import ToolError
+from khepri.repo.root import Repository
+from khepri.tui.fuzzy import rank
+from khepri.tui.widgets.completion import Candidate
+
+_MOST: Final = 8
+_COMMAND: Final = re.compile(r"/([a-z-]*)$")
+_MENTION: Final = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
+_MENTIONS: Final = re.compile(r"(?:^|(?<=\s))@([^\s@]+)")
+_ENDS: Final = ".,;:!?)]}'\""
+
+
+@dataclass(frozen=True)
+class Names:
+    """What can be mentioned."""
+
+    files: tuple[str, ...] = ()
+    """Paths of the repository's files."""
+    symbols: tuple[str, ...] = ()
+    """``path#symbol`` for what the files define."""
+
+
+def gather_files(repository: Repository) -> Names:
+    """Return the names of all files. Takes as long as a look at the whole folder: call it on a thread."""
+    try:
+        return Names(repository.files())
+    except ToolError:
+        return Names()
+
+
+def gather_symbols(repository: Repository, names: Names) -> Names:
+    """Return the names with those of the symbols. Takes seconds in a large repository: call it on a thread."""
+    from khepri.repo.map import build
+
+    try:
+        entries = build(repository, paths.map_cache_dir()).entries
+    except ToolError:
+        return names
+    return Names(names.files, tuple(f"{entry.path}#{name}" for entry in entries for name in entry.names))
+
+
+def completions(text: str, names: Names) -> tuple[int, list[Candidate]]:
+    """Return what could be meant by the end of ``text``, the text before the cursor.
+
+    Returns:
+        How many characters before the cursor a choice replaces, and what there is to choose from.
+    """
+    if command := _COMMAND.fullmatch(text):
+        written = command[1]
+        found = [each for each in COMMANDS.values() if each.name.startswith(written)]
+        return len(text), [
+            Candidate(f"/{each.name} ", f"/{each.name} {each.argument}".rstrip(), each.summary) for each in found
+        ]
+    if mention := _MENTION.search(text):
+        return len(mention[1]) + 1, _mentionable(mention[1], names)
+    return 0, []
+
+
+def mentions_of(text: str, files: Sequence[str]) -> tuple[str, ...]:
+    """Return the files, or ``path#symbol``, that a message mentions and that exist, in their order."""
+    known = frozenset(files)
+    found = dict.fromkeys(word.rstrip(_ENDS) for word in _MENTIONS.findall(text))
+    return tuple(word for word in found if word.partition("#")[0] in known)
+
+
+def _mentionable(query: str, names: Names) -> list[Candidate]:
+    pool = names.symbols if "#" in query else names.files
+    found = rank(query, pool, _MOST)
+    if "#" not in query and len(found) < _MOST and query:
+        found += rank(query, names.symbols, _MOST - len(found))
+    return [Candidate(f"@{name} ", name) for name in found]

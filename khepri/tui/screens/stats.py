@@ -1,0 +1,73 @@
+"""How the session went: speed, acceptance, time to the first token and cache use, turn by turn."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Grid
+from textual.screen import ModalScreen
+from textual.widgets import Label
+from textual_plotext import PlotextPlot
+
+from khepri.agent.events import Finished
+from khepri.agent.words import describe_acceptance
+
+
+class Stats(ModalScreen[None]):
+    """The figures of a session, with a plot for each."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter,ctrl+c", "dismiss", "Close", id="stats.close")]
+
+    def __init__(self, finished: Sequence[Finished]) -> None:
+        super().__init__()
+        self._finished = finished
+
+    def compose(self) -> ComposeResult:
+        """Lay out a line of totals and four plots."""
+        yield Label(totals(self._finished), markup=False)
+        with Grid():
+            for _ in plots(self._finished):
+                yield PlotextPlot()
+
+    def on_mount(self) -> None:
+        """Draw the plots."""
+        for widget, (title, values) in zip(self.query(PlotextPlot), plots(self._finished), strict=True):
+            plot = widget.plt
+            turns = [float(number) for number, value in enumerate(values, 1) if value is not None]
+            plot.title(title)
+            plot.plot(turns, [value for value in values if value is not None], marker="braille")
+            plot.xlabel("turn")
+            plot.xticks(turns[:: max(1, len(turns) // 8)])
+            plot.ylim(lower=0)
+
+
+def plots(finished: Sequence[Finished]) -> list[tuple[str, list[float | None]]]:
+    """Return the title of each plot and its values by turn; None where a turn has none."""
+    return [
+        ("tokens/s", [each.timing.decode_tokens_per_s or None for each in finished]),
+        ("accepted drafts, %", [_percent(each.timing.acceptance_rate) for each in finished]),
+        ("seconds to the first token", [each.timing.ttft_ms / 1000 for each in finished]),
+        ("prompt from the cache, %", [_percent(cached_share(each)) for each in finished]),
+    ]
+
+
+def totals(finished: Sequence[Finished]) -> str:
+    """Return the session in one or two lines; a speed never stands without its acceptance rate."""
+    tokens = sum(each.usage.completion_tokens for each in finished)
+    seconds = sum(each.timing.total_ms for each in finished) / 1000
+    speeds = [each.timing.decode_tokens_per_s for each in finished if each.timing.decode_tokens_per_s]
+    rates = [each.timing.acceptance_rate for each in finished if each.timing.acceptance_rate is not None]
+    acceptance = describe_acceptance(sum(rates) / len(rates) if rates else None)
+    speed = f"{sum(speeds) / len(speeds):.1f} tokens/s ({acceptance})" if speeds else "nothing written yet"
+    return f"{len(finished)} turns · {tokens:,} tokens in {seconds:,.0f} s · {speed}"
+
+
+def cached_share(finished: Finished) -> float | None:
+    """Return the part of a turn's prompts that was reused; None if it had none."""
+    usage = finished.usage
+    return usage.cached_tokens / usage.prompt_tokens if usage.prompt_tokens else None
+
+
+def _percent(rate: float | None) -> float | None:
+    return None if rate is None else 100 * rate

@@ -1,0 +1,89 @@
+"""A few lines above the composer with what could be meant: commands, files, symbols.
+
+It shows what it is given and knows which line is chosen; where the lines come from is not known here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from textual import events
+from textual.app import RenderResult
+from textual.content import Content
+from textual.message import Message
+from textual.reactive import reactive
+from textual.widget import Widget
+
+_MOST_LINES: Final = 8
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One thing that could be meant."""
+
+    insert: str
+    """What is put into the composer for it."""
+    label: str
+    """How it is shown."""
+    note: str = ""
+    """A few words beside it."""
+
+
+class Completion(Widget):
+    """What could be meant. Hidden while it is empty."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"completion--chosen", "completion--note"}
+
+    candidates: reactive[tuple[Candidate, ...]] = reactive((), layout=True)
+    chosen: reactive[int] = reactive(0)
+
+    class Picked(Message):
+        """A line was clicked on."""
+
+        def __init__(self, candidate: Candidate) -> None:
+            super().__init__()
+            self.candidate = candidate
+
+    @property
+    def is_open(self) -> bool:
+        """True while there is something to choose from."""
+        return bool(self.candidates)
+
+    @property
+    def choice(self) -> Candidate | None:
+        """What is chosen."""
+        return self.candidates[self.chosen] if self.candidates else None
+
+    def show(self, candidates: Sequence[Candidate]) -> None:
+        """Show these; the first one is chosen."""
+        self.chosen = 0
+        self.candidates = tuple(candidates[:_MOST_LINES])
+        self.display = bool(candidates)
+
+    def move(self, step: int) -> None:
+        """Choose the line below or above, around the ends."""
+        if self.candidates:
+            self.chosen = (self.chosen + step) % len(self.candidates)
+
+    def get_content_height(self, *_: object) -> int:
+        """Return one line for each."""
+        return len(self.candidates)
+
+    def on_click(self, event: events.Click) -> None:
+        """Pick what was clicked on."""
+        offset = event.get_content_offset(self)
+        if offset is not None and offset.y < len(self.candidates):
+            self.post_message(self.Picked(self.candidates[offset.y]))
+
+    def render(self) -> RenderResult:
+        """Return the lines."""
+        width = max((len(candidate.label) for candidate in self.candidates), default=0)
+        lines = []
+        for number, candidate in enumerate(self.candidates):
+            line = Content(f"{candidate.label:<{width}}  ")
+            note = Content.styled(candidate.note, self.get_visual_style("completion--note"))
+            line = line + note
+            if number == self.chosen:
+                line = line.stylize(self.get_visual_style("completion--chosen"))
+            lines.append(line)
+        return Content("\n").join(lines)

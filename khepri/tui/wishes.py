@@ -1,0 +1,166 @@
+"""Fulfils what commands need of a screen: lists to choose from, panels, texts that take a while."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, TypeVar
+
+from khepri import paths
+from khepri.agent.commands import Outcome, Wish
+from khepri.agent.listings import commands_text, describe_age, describe_size, models_text
+from khepri.models.stores import Model, discover
+from khepri.tui.entries import MarkdownEntry, NoteEntry
+from khepri.tui.screens.picker import Choice, Picker
+
+if TYPE_CHECKING:
+    from khepri.tui.app import KhepriApp
+
+T = TypeVar("T")
+
+
+class Wishes:
+    """What commands wish for, done on the app's screen. The event loop's thread only."""
+
+    def __init__(self, app: "KhepriApp") -> None:
+        self._app = app
+
+    def fulfil(self, outcome: Outcome) -> None:
+        """Do what a command asked for, and show what it said."""
+        match outcome.wish:
+            case Wish.QUIT:
+                self._app.exit(0)
+            case Wish.HELP:
+                self._say(f"{commands_text()}\n\n{self._keys_text()}")
+            case Wish.STATS:
+                self._show_stats()
+            case Wish.THEME:
+                self._choose_theme(outcome.argument)
+            case Wish.SESSIONS:
+                self._choose_session()
+            case Wish.MODELS:
+                self.offer_models()
+            case Wish.MODEL:
+                self._take_model(outcome.argument)
+            case Wish.CONFIG:
+                self._say(f"```\n{self._app.start.settings()}\n```")
+            case Wish.DOCTOR:
+                self._check_machine()
+            case Wish.REDRAW:
+                self._app.redraw()
+                if outcome.argument:
+                    self._app.composer.put(outcome.argument)
+            case None:
+                pass
+        if outcome.text:
+            self._say(outcome.text)
+
+    def offer_models(self) -> None:
+        """Let the user choose among the models on this machine; without any, nothing is shown."""
+
+        def show(models: tuple[Model, ...]) -> None:
+            if not models:
+                self._say(models_text(models, ""))
+                return
+            current = self._app.status.status.model
+            choices = [
+                Choice(
+                    model.name,
+                    f"{model.name}{'  (in use)' if model.name == current else ''}",
+                    f"{model.architecture}, {model.quantization}, {describe_size(model.size_bytes)}, {model.source}",
+                )
+                for model in models
+            ]
+            self._app.push_screen(Picker("Models on this machine", choices), self._take_chosen_model)
+
+        self._later(discover, show)
+
+    def _take_chosen_model(self, name: str | None) -> None:
+        if name is not None and name != self._app.status.status.model:
+            self._take_model(name)
+
+    def _take_model(self, name: str) -> None:
+        if self._app.turns.is_busy:
+            self._app.say(NoteEntry("another model has to wait until the answer is there: stop it with Esc, or wait"))
+            return
+        self._app.turns.serve_with(None)
+        self._app.status.change(model=name, activity=f"loading {name}")
+        self._app.load(name)
+
+    def _choose_session(self) -> None:
+        now = datetime.now(UTC)
+        current = self._app.conversation.history.session_id
+        choices = [
+            Choice(
+                info.session_id,
+                info.title,
+                f"{describe_age(info.changed, now)}, {info.turns} turns{', this one' * (info.session_id == current)}",
+            )
+            for info in self._app.conversation.sessions()
+        ]
+        if not choices:
+            self._say("There are no conversations about this repository yet.")
+            return
+
+        def resume(session: str | None) -> None:
+            if session is not None and session != current:
+                self._app.run_command(f"/resume {session}")
+
+        self._app.push_screen(Picker("Conversations about this repository", choices), resume)
+
+    def _choose_theme(self, name: str) -> None:
+        names = [each for each in sorted(self._app.available_themes) if "ansi" not in each]
+        names.sort(key=lambda each: not each.startswith("khepri"))
+        if name:
+            self._take_theme(next((each for each in names if each in (name, f"khepri-{name}")), None), name)
+            return
+        choices = [Choice(each, each, "in use" if each == self._app.theme else "") for each in names]
+        self._app.push_screen(Picker("Themes", choices), lambda chosen: self._take_theme(chosen, ""))
+
+    def _take_theme(self, theme: str | None, asked_for: str) -> None:
+        if theme is None:
+            if asked_for:
+                self._say(f"There is no theme `{asked_for}`; see them all with `/theme`.")
+            return
+        self._app.theme = theme
+        file = paths.theme_file()
+        with suppress(OSError):
+            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            file.write_text(f"{theme}\n", encoding="utf-8")
+
+    def _show_stats(self) -> None:
+        finished = [turn.finished for turn in self._app.conversation.history.turns if turn.finished is not None]
+        if not finished:
+            self._say("Nothing has been answered yet.")
+            return
+        from khepri.tui.screens.stats import Stats
+
+        self._app.push_screen(Stats(finished))
+
+    def _check_machine(self) -> None:
+        self._say("Checking the machine …")
+        self._later(self._app.start.check_machine, lambda text: self._say(f"```\n{text}\n```"))
+
+    def _keys_text(self) -> str:
+        rows = [
+            f"| `{binding.key_display or binding.key}` | {binding.description} | `{binding.id}` |"
+            for binding in self._app.known_bindings()
+        ]
+        head = ["| key | what it does | name in keys.toml |", "|---|---|---|"]
+        note = f'Change keys in `{paths.keys_file()}`, a line each: `"composer.newline" = "ctrl+n"`.'
+        return "\n".join([*head, *rows, "", note])
+
+    def _say(self, text: str) -> None:
+        self._app.say(MarkdownEntry(text))
+
+    def _later(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
+        """Do something that takes a while on a thread, and go on with what came of it."""
+
+        def run() -> None:
+            try:
+                result = work()
+            except Exception as error:  # shown like every other error
+                self._app.call_from_thread(self._app.show_error, error)
+            else:
+                self._app.call_from_thread(then, result)
+
+        self._app.run_worker(run, thread=True, exit_on_error=False, group="later")

@@ -1,0 +1,238 @@
+"""Conversations on a real engine with a tiny model: resumed, forked, taken back, summarised, exported."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from khepri.agent.commands import COMMANDS, Outcome, Wish, is_command, run_command
+from khepri.agent.conversation import Conversation
+from khepri.agent.events import Compacted, Compacting, Event, Finished
+from khepri.agent.session import Session
+from khepri.config import Config
+from khepri.engine.request import Request
+from khepri.engine.worker import EngineWorker, Job
+from khepri.errors import ContextFullError, ToolError, UsageError
+from khepri.models import stores
+from khepri.repo.root import Repository
+
+MakeConversation = Callable[..., Conversation]
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind in ("CACHE", "CONFIG", "DATA", "STATE"):
+        monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "repository"
+    root.mkdir()
+    (root / "retry.py").write_text("def retry(limit):\n    return limit - 1\n", encoding="utf-8")
+    return root
+
+
+@pytest.fixture
+def prompts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """The prompt of every job that was given to an engine, in order."""
+    seen: list[tuple[int, ...]] = []
+    submit = EngineWorker.submit
+
+    def noting(worker: EngineWorker, request: Request) -> Job:
+        seen.append(request.prompt)
+        return submit(worker, request)
+
+    monkeypatch.setattr(EngineWorker, "submit", noting)
+    return seen
+
+
+@pytest.fixture
+def make(root: Path, tiny_model: Path) -> MakeConversation:
+    def make(session: str | None = None, **changes: object) -> Conversation:
+        values = {"max_tokens": 16, "threads": 1, "extra_buffers": "off", "map_tokens": 60, **changes}
+        config = Config(**values)  # type: ignore[arg-type]
+        repository = Repository.open(root)
+
+        def open_session(name: str) -> Session:
+            return Session(repository, config, stores.find(name or str(tiny_model)), use_tools=False)
+
+        conversation = Conversation(repository, config, open_session, session)
+        conversation.open()
+        return conversation
+
+    return make
+
+
+def ask(conversation: Conversation, text: str) -> list[Event]:
+    return list(conversation.submit(conversation.ask(text)).events())
+
+
+def test_a_resumed_conversation_goes_on_with_the_very_tokens_from_before(
+    make: MakeConversation, prompts: list[tuple[int, ...]]
+) -> None:
+    first = make()
+    ask(first, "Where is retry?")
+    told = first.history.prompt
+    first.close()
+    again = make(first.history.session_id)
+    ask(again, "And then?")
+    again.close()
+    assert prompts[-1][: len(told)] == told
+    assert len(told) > len(prompts[0])
+
+
+def test_a_turn_that_was_cut_off_is_told_as_text(make: MakeConversation, prompts: list[tuple[int, ...]]) -> None:
+    first = make()
+    ask(first, "Where is retry?")
+    told = first.history.prompt
+    first._recording.question(first.ask("Was I heard?"))
+    first._recording.append("answer", text="You were")
+    first.close()
+    again = make(first.history.session_id)
+    session = again.session
+    assert session is not None
+    ask(again, "And then?")
+    vocabulary = session._engine.vocabulary
+    text = b"".join(vocabulary.piece(token) for token in prompts[-1][len(told) :]).decode()
+    again.close()
+    assert text.index("Was I heard?") < text.index("You were") < text.index("And then?")
+
+
+def test_a_fork_and_a_rewind_leave_what_was_said_elsewhere(make: MakeConversation) -> None:
+    conversation = make()
+    ask(conversation, "One?")
+    original = conversation.history
+    conversation.fork()
+    assert conversation.history.session_id != original.session_id
+    before = conversation.history.prompt
+    ask(conversation, "Two?")
+    assert conversation.rewind(1).question.text == "Two?"
+    assert conversation.history.prompt == before
+    ask(conversation, "Other?")
+    assert [turn.question.text for turn in conversation.history.turns] == ["One?", "Other?"]
+    assert [turn.question.text for turn in original.turns] == ["One?"]
+    with pytest.raises(UsageError):
+        conversation.rewind(3)
+    conversation.close()
+    assert len(make().sessions()) == 2
+
+
+def test_a_full_context_is_summarised_once_and_visibly_and_the_file_keeps_everything(make: MakeConversation) -> None:
+    conversation = make(context_tokens=2048, observation_tokens=64, max_tokens=64)
+    happened: list[Event] = []
+    for number in range(12):
+        happened += ask(conversation, f"{number}: " + "what of this and that? " * 8)
+        if any(isinstance(event, Compacted) for event in happened):
+            break
+    compacted = next(event for event in happened if isinstance(event, Compacted))
+    assert any(isinstance(event, Compacting) for event in happened)
+    assert "0: what of this" in compacted.summary
+    assert compacted.after_tokens < compacted.before_tokens
+    history = conversation.history
+    assert len(history.turns) == number + 1
+    assert history.prompt
+    history.check_integrity()
+    events = ask(conversation, "Still there?")
+    assert isinstance(events[-1], Finished)
+    conversation.close()
+    assert make(history.session_id).history == history
+
+
+def test_what_no_summary_can_make_room_for_is_refused_with_counts(make: MakeConversation) -> None:
+    conversation = make(context_tokens=1024, observation_tokens=64)
+    ask(conversation, "One?")
+    with pytest.raises(ContextFullError):
+        ask(conversation, "x" * 3000)
+    assert "tokens" in conversation.history.turns[-1].failure
+    assert isinstance(ask(conversation, "Two?")[-1], Finished)
+    conversation.close()
+
+
+def test_a_conversation_is_summarised_when_the_user_asks_and_goes_on_from_it(
+    make: MakeConversation, prompts: list[tuple[int, ...]]
+) -> None:
+    conversation = make()
+    nothing = run(conversation, "/compact").task
+    assert nothing is not None
+    with pytest.raises(UsageError):
+        list(nothing.events())
+    ask(conversation, "Where is retry?")
+    started = run(conversation, "/compact")
+    assert started.task is not None
+    finished = list(started.task.events())[-1]
+    assert isinstance(finished, Finished)
+    assert finished.stop_reason == "compacted"
+    ask(conversation, "And then?")
+    session = conversation.session
+    assert session is not None
+    vocabulary = session._engine.vocabulary
+    text = b"".join(vocabulary.piece(token) for token in prompts[-1]).decode()
+    conversation.close()
+    assert text.count("Where is retry?") == 1
+    assert "Summary of our conversation" in text
+
+
+def run(conversation: Conversation, line: str) -> Outcome:
+    return run_command(conversation, line, is_busy=False)
+
+
+def test_files_are_added_once_and_dropped(make: MakeConversation) -> None:
+    conversation = make()
+    run(conversation, "/add retry.py")
+    assert conversation.ask("Why?").mentions == ("retry.py",)
+    assert conversation.ask("Why?").mentions == ()
+    run(conversation, "/drop retry.py")
+    assert not conversation.history.added
+    with pytest.raises((UsageError, ToolError)):
+        run(conversation, "/drop retry.py")
+    with pytest.raises((UsageError, ToolError)):
+        run(conversation, "/add ../outside.py")
+    conversation.close()
+
+
+def test_a_session_is_exported_as_markdown_and_json_and_never_over_a_file(make: MakeConversation, root: Path) -> None:
+    conversation = make()
+    with pytest.raises((UsageError, ToolError)):
+        run(conversation, "/export")
+    ask(conversation, "Where is `retry`?")
+    run(conversation, "/export out.md")
+    run(conversation, "/export json out.json")
+    with pytest.raises((UsageError, ToolError)):
+        run(conversation, "/export out.md")
+    text = (root / "out.md").read_text(encoding="utf-8")
+    assert "Where is `retry`?" in text
+    assert conversation.history.turns[0].answer in text
+    exported = json.loads((root / "out.json").read_text(encoding="utf-8"))
+    assert exported["turns"][0]["question"]["text"] == "Where is `retry`?"
+    conversation.close()
+
+
+def test_commands_are_told_from_paths_and_may_be_shortened(make: MakeConversation) -> None:
+    assert is_command("/help")
+    assert is_command("/export json x")
+    assert not is_command("/usr/bin/env is a path")
+    assert not is_command("what of /help?")
+    assert not is_command("  ")
+    conversation = make()
+    assert run_command(conversation, "/q", is_busy=True) == Outcome(wish=Wish.QUIT)
+    for line in ("/nothing", "/re"):
+        with pytest.raises(UsageError):
+            run_command(conversation, line, is_busy=False)
+    with pytest.raises(UsageError, match="has to wait"):
+        run_command(conversation, "/new", is_busy=True)
+    conversation.close()
+
+
+def test_every_command_of_the_table_can_be_run(make: MakeConversation) -> None:
+    conversation = make()
+    ask(conversation, "One?")
+    for name in COMMANDS:
+        outcome = run_command(conversation, f"/{name}", is_busy=False)
+        assert outcome.text or outcome.wish or outcome.task
+        if outcome.task is not None:
+            list(outcome.task.events())
+        if name in ("new", "clear", "rewind"):
+            ask(conversation, "One?")
+    conversation.close()
