@@ -4,7 +4,7 @@ Files and symbols are gathered once in the background and again when they may ha
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -48,7 +48,17 @@ def gather_symbols(repository: Repository, names: Names) -> Names:
         entries = build(repository, paths.map_cache_dir()).entries
     except ToolError:
         return names
-    return Names(names.files, tuple(f"{entry.path}#{name}" for entry in entries for name in entry.names))
+    symbols = (f"{entry.path}#{symbol}" for entry in entries for name in entry.names for symbol in _symbols(name))
+    return Names(names.files, tuple(symbols))
+
+
+def _symbols(name: str) -> Iterator[str]:
+    """Yield the symbols of a name in the map, where a class stands with its members: ``Client(get, send)``."""
+    outer, _, members = name.partition("(")
+    yield outer
+    for member in members.rstrip(")").split(", "):
+        if member.isidentifier():
+            yield f"{outer}.{member}"
 
 
 def completions(text: str, names: Names) -> tuple[int, list[Candidate]]:

@@ -1,0 +1,192 @@
+"""Measures how the app feels while the model works: python -m tests.tui.responsiveness [REPOSITORY].
+
+It runs the real app on a terminal of its own, in a session of 200 messages, and asks for a long answer. Reported are
+the lag of the event loop (how much later than asked a sleep of 10 ms ends) in each phase, how long a key takes to be
+seen, the time to the first frame, and the processor time of the idle app. A benchmark, not a test: figures depend on
+the machine and on what else it does.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import threading
+import time
+from pathlib import Path
+from statistics import median, quantiles
+
+import psutil
+
+QUESTION = "Explain every module of this repository in great detail, one after another, with examples of code."
+TURNS = 100
+PROBE_S = 0.01
+IDLE_S = 10.0
+
+
+def child(report: str, session: str, repository: str) -> None:
+    """Run the app with a probe in its event loop, and write the lags by phase to ``report``."""
+    from khepri import config
+    from khepri.cli import interactive
+    from khepri.repo.root import Repository
+    from khepri.tui.app import KhepriApp
+
+    lags: dict[str, list[float]] = {}
+
+    class Probed(KhepriApp):
+        """The app with a probe."""
+
+        def on_mount(self) -> None:
+            super().on_mount()
+            self._probe_task = asyncio.create_task(self._probe())
+
+        async def _probe(self) -> None:
+            while True:
+                before_s = time.perf_counter()
+                await asyncio.sleep(PROBE_S)
+                lag_ms = (time.perf_counter() - before_s - PROBE_S) * 1000
+                phase = self.status.status.activity.split(" ")[0].strip(",") or "idle"
+                lags.setdefault(phase, []).append(lag_ms)
+
+    opened = Repository.open(Path(repository))
+    loaded = config.load(opened.root, {}, os.environ)
+    start = interactive._start(opened, loaded, session, choose=False)
+    try:
+        Probed(start).run()
+    finally:
+        Path(report).write_text(json.dumps(lags), encoding="utf-8")
+        start.conversation.close()
+
+
+def write_session(repository: Path) -> str:
+    """Write a session of many messages and return its id."""
+    from khepri import paths
+    from khepri.agent.events import Finished, Timing, Usage
+    from khepri.agent.recording import Recording, new_path
+    from khepri.agent.task import Question
+
+    told = Recording(new_path(paths.sessions_dir(repository)), repository, "another model")
+    answer = "It is in `client.py`:\n\n```python\ndef send(request):\n    return request\n```\n\n" + "Words. " * 60
+    for number in range(TURNS):
+        told.question(Question(f"Question {number}: what of it?"))
+        timing = Timing(1.0, 20.0, 1.0, 1.0, None, 1.0, 1.0)
+        told.witness(Finished(answer, (), Usage(10, 5, 3), timing, "another model", "answered"))
+    told.close()
+    return told.path.stem
+
+
+class Terminal:
+    """The other end of the app's terminal."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        self.started_s = time.perf_counter()
+        self.program = subprocess.Popen(
+            command,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+            env={**os.environ, "TERM": "xterm"},
+        )
+        os.close(slave)
+        self._seen = bytearray()
+        self._arrived = threading.Condition()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        while select.select([self.master], [], []):
+            try:
+                data = os.read(self.master, 65536)
+            except OSError:
+                return
+            with self._arrived:
+                self._seen += data
+                self._arrived.notify_all()
+
+    def write(self, text: str) -> None:
+        """Type something."""
+        os.write(self.master, text.encode())
+
+    def wait_for(self, text: str, timeout_s: float) -> float:
+        """Return the seconds until ``text`` is written from now on; ``timeout_s`` if it is not."""
+        wanted, before_s = text.encode(), time.perf_counter()
+        with self._arrived:
+            found = self._arrived.wait_for(lambda: wanted in self._seen, timeout_s)
+        return time.perf_counter() - before_s if found else timeout_s
+
+    def forget(self) -> None:
+        """Look only at what comes from here on."""
+        with self._arrived:
+            self._seen.clear()
+
+
+def measure(repository: Path, report: Path) -> None:
+    """Run everything and print the figures."""
+    session = write_session(repository)
+    terminal = Terminal(
+        [sys.executable, "-m", "tests.tui.responsiveness", "child", str(report), session, str(repository)]
+    )
+    first_s = terminal.wait_for("commands", 30)
+    print(f"first frame (with the probe's imports): {first_s * 1000:.0f} ms", flush=True)
+    terminal.wait_for("Question 99", 30)
+    time.sleep(8)  # until the model is there
+    process = psutil.Process(terminal.program.pid)
+    before = process.cpu_times()
+    time.sleep(IDLE_S)
+    after = process.cpu_times()
+    used_s = after.user + after.system - before.user - before.system
+    print(f"idle: {100 * used_s / IDLE_S:.2f} % of one processor over {IDLE_S:.0f} s", flush=True)
+    terminal.write(QUESTION)
+    time.sleep(1)
+    terminal.write("\r")
+    echoes_ms: dict[str, list[float]] = {"reading": [], "writing": []}
+    started_s, code = time.perf_counter(), 0x0180
+    while time.perf_counter() - started_s < 200 and process.is_running():
+        terminal.forget()
+        letter = chr(code)
+        code = code + 1 if code < 0x01B0 else 0x0180
+        phase = "writing" if terminal.wait_for("writing", 0.25) < 0.25 else "reading"
+        terminal.write(letter)
+        echoes_ms[phase].append(terminal.wait_for(letter, 5.0) * 1000)
+        terminal.write("\x7f")
+        if phase == "writing" and len(echoes_ms["writing"]) > 250:
+            break
+    terminal.write("\x03")
+    stopped_s = terminal.wait_for("stopped", 5.0)
+    print(f"stopped {stopped_s * 1000:.0f} ms after Ctrl-C", flush=True)
+    terminal.write("\x11")
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        terminal.program.wait(20)
+    terminal.program.kill()
+    for phase, values in echoes_ms.items():
+        print(f"key seen while {phase}: {_figures(values)}")
+    for phase, values in json.loads(report.read_text(encoding="utf-8")).items():
+        print(f"event loop lag, {phase}: {_figures(values)}")
+
+
+def _figures(values: list[float]) -> str:
+    if len(values) < 20:
+        return f"{len(values)} values only"
+    cuts = quantiles(values, n=100, method="inclusive")
+    return (
+        f"median {median(values):.1f} ms, p95 {cuts[94]:.1f} ms, p99 {cuts[98]:.1f} ms, "
+        f"highest {max(values):.0f} ms, {len(values)} values"
+    )
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["child"]:
+        child(*sys.argv[2:5])
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            os.environ.setdefault("XDG_STATE_HOME", folder)
+            measure(Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve(), Path(folder) / "lags.json")
