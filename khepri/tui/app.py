@@ -8,6 +8,7 @@ import asyncio
 import signal
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar, Final
 
 from textual import work
@@ -40,6 +41,7 @@ from khepri.tui.widgets.status_bar import Status, StatusBar
 from khepri.tui.widgets.transcript import Transcript
 from khepri.tui.wishes import Wishes
 
+_FOLDER: Final = Path(__file__).parent
 _FRAME_S: Final = 1 / 30
 _SECOND_PRESS_S: Final = 2.0
 _TERMINATED: Final = 143
@@ -52,13 +54,9 @@ class KhepriApp(App[int]):
     TITLE = "Khepri"
     ENABLE_COMMAND_PALETTE = False
     CSS_PATH: ClassVar = [
-        "app.tcss",
-        "screens/picker.tcss",
-        "screens/stats.tcss",
-        "widgets/completion.tcss",
-        "widgets/composer.tcss",
-        "widgets/status_bar.tcss",
-        "widgets/transcript.tcss",
+        _FOLDER / "app.tcss",
+        *sorted(_FOLDER.glob("screens/*.tcss")),
+        *sorted(_FOLDER.glob("widgets/*.tcss")),
     ]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "interrupt", "Stop", id="app.interrupt", priority=True),
