@@ -13,6 +13,7 @@ The tree, with the exit code that ``khepri.cli.exits`` gives to each branch::
     │   ├── DecodeError              4  the backend failed in a pass
     │   └── PullError                4  a model could not be fetched
     ├── ContextFullError             5  the prompt does not fit into the context
+    │   └── OutOfBlocksError         5  the cells of the cache are all in use
     ├── StepLimitError               6  the agent used its steps without an answer
     ├── RefusedError                 9  a guard, a rule or the state of the disk forbids a change
     ├── BrokenPromiseError           7  a check found that something does not hold which was promised
@@ -80,6 +81,10 @@ class ContextFullError(KhepriError):
         super().__init__(message, hint)
         self.needed_tokens = needed_tokens
         self.context_tokens = context_tokens
+
+
+class OutOfBlocksError(ContextFullError):
+    """There is no block left in the key-value cache, not even after everything that is not in use was evicted."""
 
 
 class StepLimitError(KhepriError):

@@ -84,6 +84,11 @@ def drafts_cache_dir() -> Path:
     return cache_dir() / "drafts"
 
 
+def prefixes_dir() -> Path:
+    """Return the folder of keys and values that outlive a process."""
+    return cache_dir() / "prefixes"
+
+
 def pass_costs_file() -> Path:
     """Return the file of what passes of models cost on this machine."""
     return cache_dir() / "pass-costs.json"

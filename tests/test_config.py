@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from khepri import config, paths
-from khepri.config import Backend, Config, Decoding, Draft, ExtraBuffers, NetworkLock, Permission, Source
+from khepri.config import Backend, Config, Decoding, Draft, ExtraBuffers, KvType, NetworkLock, Permission, Source
 from khepri.config.files import ConfigFile, read_user_file
 from khepri.config.loader import Origin
 from khepri.errors import ConfigError
@@ -112,6 +112,10 @@ def test_every_key_can_be_set_in_the_users_file(places: Places) -> None:
         gamma = 3
         decoding = "exact"
         backend = "ik_llama"
+        kv_type = "q8_0"
+        cache_conversations = 3
+        cache_tokens = 9000
+        cache_disk_mb = 0
         extra_buffers = "off"
         network_lock = "required"
         permission_read = "deny"
@@ -120,8 +124,8 @@ def test_every_key_can_be_set_in_the_users_file(places: Places) -> None:
     """)
     assert places.load().config == Config(
         "/models/my model.gguf", 4096, 2, 64, 1.0, 40, 0.9, 0.05, 7, 10, 1, 100, 0, 0,
-        Draft.ALL, "small", 3, Decoding.EXACT, Backend.IK_LLAMA, ExtraBuffers.OFF, NetworkLock.REQUIRED,
-        Permission.DENY, Permission.DENY, Permission.ALLOW,
+        Draft.ALL, "small", 3, Decoding.EXACT, Backend.IK_LLAMA, KvType.Q8_0, 3, 9000, 0, ExtraBuffers.OFF,
+        NetworkLock.REQUIRED, Permission.DENY, Permission.DENY, Permission.ALLOW,
     )  # fmt: skip
 
 

@@ -174,7 +174,15 @@ class AgentLoop:
             raise self._context_full(len(self._prompt) + _LEAST_ANSWER_TOKENS)
         settings = self._settings
         most = min(max_tokens, self._room())
-        request = Request(self._prompt.ids, most, settings.sampling, grammar, settings.draft, settings.gamma)
+        request = Request(
+            self._prompt.ids,
+            most,
+            settings.sampling,
+            grammar,
+            settings.draft,
+            settings.gamma,
+            self._prompt.stable_tokens,
+        )
         self._job = job = self._engine.submit(request)
         if self._cancelled.is_set():
             job.cancel()

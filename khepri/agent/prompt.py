@@ -18,11 +18,17 @@ class Prompt:
         self._vocabulary = vocabulary
         self._frames: ChatFrames = chat_frames(vocabulary)
         self._ids: list[int] = []
+        self._stable_tokens = 0
 
     @property
     def ids(self) -> tuple[int, ...]:
         """All token ids so far."""
         return tuple(self._ids)
+
+    @property
+    def stable_tokens(self) -> int:
+        """Ids that every conversation under this preamble begins with."""
+        return self._stable_tokens
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -41,6 +47,7 @@ class Prompt:
         self._frame(self._frames.before_system)
         self._content(system)
         self._frame(self._frames.system_to_user)
+        self._stable_tokens = len(self._ids)
         self._content(user)
         self._frame(self._frames.user_to_reply)
 

@@ -22,7 +22,7 @@ from khepri.agent.recording import Recording
 from khepri.agent.repository_drafts import RepositoryDrafts
 from khepri.agent.task import Question, Task
 from khepri.config import Config, Decoding, Draft
-from khepri.engine.backend import BackendName
+from khepri.engine.backend import BackendName, KvType
 from khepri.engine.launch import EngineFiles, EngineSettings, launch
 from khepri.engine.request import DraftMode, SamplingParams
 from khepri.errors import UsageError
@@ -71,7 +71,7 @@ class Session:
         self._engine = launch(
             model.path,
             engine_settings(config, draft_model),
-            EngineFiles(paths.probe_cache_file(), paths.pass_costs_file(), paths.exactness_file()),
+            engine_files(),
             lambda: self._drafts.index,
         )
         self._registry = Registry.load(_permissions(config)) if use_tools else Registry(())
@@ -206,6 +206,11 @@ class Session:
         return text.strip()
 
 
+def engine_files() -> EngineFiles:
+    """Return where the engine keeps what it finds out and what it computed."""
+    return EngineFiles(paths.probe_cache_file(), paths.pass_costs_file(), paths.exactness_file(), paths.prefixes_dir())
+
+
 def engine_settings(config: Config, draft_model: Model | None) -> EngineSettings:
     """Return how the engine is set up under ``config``."""
     return EngineSettings(
@@ -216,6 +221,10 @@ def engine_settings(config: Config, draft_model: Model | None) -> EngineSettings
         exact=config.decoding is Decoding.EXACT,
         draft_model=draft_model.path if draft_model else None,
         backend=BackendName(config.backend),
+        kv_type=KvType(config.kv_type),
+        cache_conversations=config.cache_conversations,
+        cache_tokens=config.cache_tokens,
+        disk_bytes=config.cache_disk_mb * 1_000_000,
     )
 
 

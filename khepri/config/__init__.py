@@ -1,7 +1,7 @@
 """Configuration: one dataclass, one loader. Neither knows what the settings do."""
 
 from khepri.config.loader import Loaded, Origin, Source, load
-from khepri.config.schema import Backend, Config, Decoding, Draft, ExtraBuffers, NetworkLock, Permission
+from khepri.config.schema import Backend, Config, Decoding, Draft, ExtraBuffers, KvType, NetworkLock, Permission
 from khepri.config.values import Key, Value, keys
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Draft",
     "ExtraBuffers",
     "Key",
+    "KvType",
     "Loaded",
     "NetworkLock",
     "Origin",

@@ -68,6 +68,15 @@ class Decoding(StrEnum):
     """The same tokens as plain decoding, to the bit, and slower."""
 
 
+class KvType(StrEnum):
+    """Precision of the keys and values, which are what the model remembers of a text."""
+
+    F16 = "f16"
+    """Two bytes a number."""
+    Q8_0 = "q8_0"
+    """About one byte a number: half the memory."""
+
+
 @dataclass(frozen=True)
 class Between:
     """The range of a number."""
@@ -132,6 +141,14 @@ class Config:
     """`exact` takes settings under which drafts cannot change a token even by rounding, and is slower."""
     backend: Backend = Backend.LLAMA_CPP
     """The library that runs the model: llama.cpp, or its faster fork, which the extra `khepri[fast]` brings."""
+    kv_type: KvType = KvType.F16
+    """Precision of the keys and values: `q8_0` takes half the memory and half the disk."""
+    cache_conversations: Annotated[int, Between(1, 200)] = 8
+    """Most conversations whose keys and values stay in memory."""
+    cache_tokens: Annotated[int, Between(0, 1_048_576)] = 0
+    """Most tokens of these conversations together; 0 means one context."""
+    cache_disk_mb: Annotated[int, Between(0, 1_000_000)] = 2000
+    """Most megabytes of keys and values on disk, from which a conversation begins at once; 0 keeps none."""
     extra_buffers: ExtraBuffers = ExtraBuffers.AUTO
     """Let the native library repack weights (faster, and fatal on some machines); `auto` means if the probe allows."""
     network_lock: NetworkLock = NetworkLock.ON

@@ -40,13 +40,15 @@ class LoadOptions:
     model_path: Path
     """The GGUF file."""
     context_tokens: int
-    """Cells of the KV cache; shared by all sequences."""
+    """Most tokens of one sequence."""
     threads: int
     """Threads of a pass; the physical cores are a good number."""
     batch_tokens: int = 128
     """Most tokens of one ``decode`` call, and the grain of progress and cancellation between passes."""
     sequences: int = 1
     """Most sequence ids in use at once."""
+    cells: int = 0
+    """Cells of the KV cache, shared by all sequences; at least ``context_tokens`` of them are made."""
     extra_buffers: bool = True
     """Allow the library's repacked weight buffers (faster; what crashes on machines with a broken AMX)."""
     kv_type: KvType = KvType.F16
@@ -69,7 +71,11 @@ class Capabilities:
     n_vocab: int
     """Size of the vocabulary, the width of a row of logits."""
     context_tokens: int
-    """Cells of the KV cache."""
+    """Most tokens of one sequence."""
+    cells: int
+    """Cells of the KV cache, shared by all sequences: one for each token, a shared token counted once."""
+    sequences: int
+    """Sequence ids, from 0 on."""
     trained_context_tokens: int
     """Context length that the model was trained for."""
     can_remove_tail: bool
@@ -178,11 +184,19 @@ class Backend(Protocol):
         """Remove positions ``[start, end)`` of a sequence (``end`` -1: to its end).
 
         Returns:
-            False if the model cannot remove a part; the sequence is then unchanged.
+            False if the model cannot remove a part, or could not go on from what is left; the sequence is then
+            unchanged.
         """
 
-    def sequence_copy(self, source: int, target: int, start: int, end: int) -> None:
-        """Let ``target`` share positions ``[start, end)`` of ``source``. Does not clear ``target``."""
+    def sequence_copy(self, source: int, target: int, start: int, end: int) -> bool:
+        """Let ``target`` share positions ``[start, end)`` of ``source``. Does not clear ``target``.
+
+        Returns:
+            False if the model cannot go on from such a part; ``target`` is then unchanged.
+        """
+
+    def sequence_bytes(self, sequence: int) -> int:
+        """Return how many bytes ``sequence_state`` would return, at little cost."""
 
     def sequence_state(self, sequence: int) -> bytes:
         """Return the keys and values of a sequence as bytes that ``restore_sequence`` takes."""

@@ -17,9 +17,9 @@ from khepri.engine.buffer import JobState, TokenBuffer
 from khepri.engine.cascade import Cascade
 from khepri.engine.constrain import Constraint
 from khepri.engine.draft.drafter import Draft
-from khepri.engine.naive_prefix import NaivePrefixCache
 from khepri.engine.output import Output
 from khepri.engine.pass_cost import MOST_ROWS, PassCosts
+from khepri.engine.prefix_cache import PrefixCache
 from khepri.engine.request import DrafterName, DraftMode, Generation, Request, StopReason
 from khepri.engine.sampling import draw, transform
 from khepri.engine.speculate import verify
@@ -35,7 +35,7 @@ class Engine:
 
     backend: Backend
     """The target."""
-    cache: NaivePrefixCache
+    cache: PrefixCache
     """The prefix cache on that backend."""
     cascade: Cascade
     """The drafters, and the horizon that chooses how much of a draft is verified."""
@@ -75,7 +75,7 @@ def generate(engine: Engine, request: Request, make_constraint: ConstraintMaker,
     except CancelledError:
         output.stop(StopReason.CANCELLED)
     finally:
-        engine.cache.truncate(engine.cache.length)
+        engine.cache.release()
     generation = output.finish(engine.clock())
     buffer.publish(state=JobState.DONE)
     return generation
@@ -185,8 +185,9 @@ def _propose(engine: Engine, request: Request, output: Output, pending: Sequence
 
 def _time_pass(engine: Engine, token: int, rows: int) -> float:
     """Return how many milliseconds a pass of that many rows takes at the end of the cache, which stays as it was."""
+    engine.cache.reserve(rows)
     started_s = engine.clock()
-    engine.backend.decode(Batch((token,) * rows, engine.cache.length, logits_from=0))
+    engine.backend.decode(Batch((token,) * rows, engine.cache.length, engine.cache.sequence, logits_from=0))
     ms = (engine.clock() - started_s) * 1000
     engine.cache.truncate(engine.cache.length)
     return ms
@@ -213,7 +214,8 @@ def _evaluate(engine: Engine, pending: Sequence[int], draft: Draft | None) -> tu
 
 def _pass(engine: Engine, tokens: tuple[int, ...], logits_from: int = -1) -> Logits:
     """Evaluate ``tokens`` at the end of the cache; return the logits that were asked for."""
-    rows = engine.backend.decode(Batch(tokens, engine.cache.length, logits_from=logits_from))
+    engine.cache.reserve(len(tokens))
+    rows = engine.backend.decode(Batch(tokens, engine.cache.length, engine.cache.sequence, logits_from))
     engine.cache.extend(tokens)
     return rows
 
@@ -232,14 +234,23 @@ def _check_room(engine: Engine, request: Request) -> None:
 
 
 def _prefill(engine: Engine, request: Request, output: Output, buffer: TokenBuffer) -> Logits:
-    """Evaluate the part of the prompt that is not cached; return the logits of its last token, [1, n_vocab]."""
+    """Evaluate the part of the prompt that is not cached; return the logits of its last token, [1, n_vocab].
+
+    No pass crosses the end of the stable part, so that the passes before and after it are the same ones, and round
+    alike, whether it was evaluated just now, in another conversation, or by another process.
+    """
     started_s = engine.clock()
-    output.cached_tokens = position = engine.cache.match(request.prompt)
+    output.cached_tokens = position = engine.cache.match(request.prompt, request.stable_tokens)
     counters = {"prompt_tokens": len(request.prompt), "cached_tokens": position}
     buffer.publish(state=JobState.PREFILL, prefilled_tokens=position, **counters)
-    rest = tuple(request.prompt[position:])
-    while rest:
-        rows = _pass(engine, rest[: engine.batch_tokens])
-        rest = rest[engine.batch_tokens :]
+    while position < len(request.prompt):
+        end = _end_of_pass(position, request.stable_tokens, len(request.prompt), engine.batch_tokens)
+        rows = _pass(engine, request.prompt[position:end])
+        position = end
         buffer.publish(prefilled_tokens=engine.cache.length, prefill_s=engine.clock() - started_s)
     return rows
+
+
+def _end_of_pass(position: int, stable_tokens: int, prompt_tokens: int, batch_tokens: int) -> int:
+    """Return where the pass of a prefill ends that begins at ``position``."""
+    return min(position + batch_tokens, stable_tokens if position < stable_tokens else prompt_tokens)

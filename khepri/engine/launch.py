@@ -10,6 +10,7 @@ from pathlib import Path
 
 from khepri.engine.backend import Backend, BackendName, KvType, LoadOptions
 from khepri.engine.backends.loading import load_backend
+from khepri.engine.disk import DiskTier
 from khepri.engine.draft.drafter import Drafter
 from khepri.engine.draft.model import ModelDrafter
 from khepri.engine.draft.repository_index import RepositoryIndex
@@ -18,9 +19,12 @@ from khepri.engine.exactness import compare_widths
 from khepri.engine.generate import Engine
 from khepri.engine.hardware import describe_cpu, total_memory_bytes
 from khepri.engine.pass_cost import PassCosts
+from khepri.engine.prefix import CacheLimits, choose_cache
+from khepri.engine.prefix_cache import PrefixCache
 from khepri.engine.probe import Verdict, probe
-from khepri.engine.worker import EngineWorker, Speculation, build_engine
+from khepri.engine.worker import CacheMaker, EngineWorker, Speculation, build_engine
 from khepri.errors import ModelLoadError, OutOfMemoryError, UsageError
+from khepri.models.fingerprint import fingerprint
 
 _LEAST_PASS_TOKENS = 64
 """So many tokens fit into one pass whatever the batch of a prefill is: pending and drafted ones."""
@@ -47,6 +51,14 @@ class EngineSettings:
     """The smaller model that drafts; None loads none."""
     backend: BackendName = BackendName.LLAMA_CPP
     """The library that runs the models."""
+    kv_type: KvType = KvType.F16
+    """Precision of the keys and values."""
+    cache_conversations: int = 8
+    """Most conversations that are held in memory."""
+    cache_tokens: int = 0
+    """Most tokens of them together; one context has room in any case."""
+    disk_bytes: int = 0
+    """Most bytes of keys and values on disk; 0 keeps none there."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +71,8 @@ class EngineFiles:
     """Costs of passes."""
     exactness: Path
     """Models for which exactness was proven on this machine."""
+    prefixes: Path
+    """Folder of keys and values that outlive the process."""
 
 
 def launch(
@@ -78,8 +92,10 @@ def launch(
     What goes wrong with the load (``ModelLoadError``, ``OutOfMemoryError``) reaches everybody who waits for the engine.
     """
     closing = threading.Event()
-    load_target, speculation = _prepare(model, settings, files, repository, closing)
-    return EngineWorker(load_target, settings.batch_tokens, closing=closing, speculation=speculation)
+    load_target, speculation, make_cache = _prepare(model, settings, files, repository, closing)
+    return EngineWorker(
+        load_target, settings.batch_tokens, closing=closing, speculation=speculation, make_cache=make_cache
+    )
 
 
 @contextmanager
@@ -90,8 +106,8 @@ def open_engine(model: Path, settings: EngineSettings, files: EngineFiles) -> It
         ModelLoadError: The library refuses a model, or exactness was asked for and cannot be promised.
         OutOfMemoryError: A model does not fit into memory.
     """
-    load_target, speculation = _prepare(model, settings, files, lambda: None, threading.Event())
-    engine = build_engine(load_target, speculation, settings.batch_tokens, time.perf_counter)
+    load_target, speculation, make_cache = _prepare(model, settings, files, lambda: None, threading.Event())
+    engine = build_engine(load_target, speculation, settings.batch_tokens, time.perf_counter, make_cache)
     try:
         yield engine
         speculation.save_costs(engine.backend, engine.costs)
@@ -106,10 +122,17 @@ def _prepare(
     files: EngineFiles,
     repository: Callable[[], RepositoryIndex | None],
     closing: threading.Event,
-) -> tuple[Callable[[], Backend], Speculation]:
-    """Return what loads the target, and what speculation needs besides."""
+) -> tuple[Callable[[], Backend], Speculation, CacheMaker]:
+    """Return what loads the target, what speculation needs besides, and what makes the prefix cache."""
     draft_context = min(settings.context_tokens, _DRAFT_CONTEXT_TOKENS)
-    draft_settings = replace(settings, exact=False, context_tokens=draft_context)
+    draft_settings = replace(
+        settings,
+        exact=False,
+        context_tokens=draft_context,
+        kv_type=KvType.F16,
+        cache_conversations=0,
+        cache_tokens=0,
+    )
 
     def load(path: Path, how: EngineSettings) -> Backend:
         _check_memory(path)
@@ -139,7 +162,15 @@ def _prepare(
         lambda target: PassCosts.load(files.pass_costs, _identity(model, settings, target)),
         lambda target, costs: costs.save(files.pass_costs, _identity(model, settings, target)),
     )
-    return load_target, speculation
+
+    def make_cache(target: Backend) -> PrefixCache:
+        limits = CacheLimits(settings.cache_conversations, settings.cache_tokens or None)
+        if not settings.disk_bytes:
+            return choose_cache(target, limits)
+        context = f"{_identity(model, settings, target)} | {fingerprint(model)}"
+        return choose_cache(target, limits, DiskTier(files.prefixes, context, settings.disk_bytes))
+
+    return load_target, speculation, make_cache
 
 
 def load_options(model: Path, settings: EngineSettings, ask_probe: Callable[[], Verdict]) -> LoadOptions:
@@ -155,14 +186,25 @@ def load_options(model: Path, settings: EngineSettings, ask_probe: Callable[[], 
     """
     cores = settings.threads or describe_cpu().physical_cores
     capacity = max(settings.batch_tokens, _LEAST_PASS_TOKENS)
-    options = LoadOptions(model, settings.context_tokens, cores, capacity, backend=settings.backend)
+    options = LoadOptions(
+        model,
+        settings.context_tokens,
+        cores,
+        capacity,
+        # One more for the conversation that begins, and one for copies.
+        sequences=settings.cache_conversations + 2 if settings.cache_conversations else 1,
+        kv_type=settings.kv_type,
+        cells=settings.cache_tokens,
+        backend=settings.backend,
+    )
     if settings.exact and settings.backend is not BackendName.LLAMA_CPP:
         raise UsageError(
             f"{settings.backend} cannot decode exactly: its logits depend on how many tokens a pass evaluates",
             f"set backend = {BackendName.LLAMA_CPP}, or leave --exact out",
         )
     if settings.exact:
-        return replace(options, extra_buffers=False, kv_type=KvType.Q8_0, exact=True)
+        # Where tokens lie in the cache may change how their attention is rounded, so that they always lie in order.
+        return replace(options, extra_buffers=False, kv_type=KvType.Q8_0, exact=True, sequences=2)
     choice = settings.extra_buffers
     return replace(options, extra_buffers=ask_probe().extra_buffers if choice == "auto" else choice == "on")
 
@@ -210,6 +252,8 @@ def _identity(model: Path, settings: EngineSettings, target: Backend) -> str:
         f"{model.name} {status.st_size} {status.st_mtime_ns}",
         f"threads {threads}",
         f"context {settings.context_tokens}",
+        f"batch {settings.batch_tokens}",
+        f"keys and values {settings.kv_type}",
         f"extra buffers {settings.extra_buffers}",
         "exact" if settings.exact else "fast",
     )

@@ -1,12 +1,13 @@
 """The trivial prefix cache: it remembers the one sequence that is in the backend and nothing else.
 
-Append-only prompts make even this one valuable: each step of an agent re-uses all of the step before. It is also the
-oracle that a cleverer cache is tested against.
+It serves models that cannot roll back, which keep nothing of a prompt that changes, and it is the oracle that the real
+one is tested against.
 """
 
 from collections.abc import Sequence
 
 from khepri.engine.backend import Backend
+from khepri.engine.radix import common_length
 
 
 class NaivePrefixCache:
@@ -16,13 +17,17 @@ class NaivePrefixCache:
         self._backend = backend
         self._tokens: list[int] = []
 
-    def match(self, prompt: Sequence[int]) -> int:
+    @property
+    def sequence(self) -> int:
+        """The only sequence."""
+        return 0
+
+    def match(self, prompt: Sequence[int], stable_tokens: int = 0) -> int:
         """Keep the longest common prefix with ``prompt`` in the cache, drop the rest, and return its length.
 
-        At least one token of the prompt is left to be evaluated, because its logits are needed; this is the one place
-        that decides so. A model that cannot drop a tail loses everything and starts anew.
+        A model that cannot drop a tail loses everything and starts anew.
         """
-        length = min(_common_length(self._tokens, prompt), len(prompt) - 1)
+        length = min(common_length(self._tokens, prompt), len(prompt) - 1)
         self.truncate(length)
         return len(self._tokens)
 
@@ -38,6 +43,26 @@ class NaivePrefixCache:
             self._backend.sequence_remove(0, 0)
         del self._tokens[length:]
 
+    def reserve(self, tokens: int) -> None:
+        """Do nothing: there is nothing to make room for."""
+
+    def release(self) -> None:
+        """Drop what an interrupted pass left behind."""
+        self.truncate(self.length)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.truncate(0)
+
+    @property
+    def has_unwritten(self) -> bool:
+        """False."""
+        return False
+
+    def write_back(self) -> bool:
+        """Write nothing."""
+        return False
+
     @property
     def length(self) -> int:
         """Number of tokens that are known to be in the cache."""
@@ -47,10 +72,3 @@ class NaivePrefixCache:
         """Assert that the backend holds exactly the tokens noted here."""
         held = self._backend.sequence_length(0)
         assert held == len(self._tokens), f"the backend holds {held} tokens, {len(self._tokens)} are noted"
-
-
-def _common_length(left: Sequence[int], right: Sequence[int]) -> int:
-    for index, (a, b) in enumerate(zip(left, right, strict=False)):
-        if a != b:
-            return index
-    return min(len(left), len(right))

@@ -95,6 +95,8 @@ class Request:
     distribution of what comes out."""
     gamma: int | None = None
     """How many drafted tokens a pass verifies; None lets the horizon choose at every step."""
+    stable_tokens: int = 0
+    """So many tokens of the prompt are what other conversations begin with as well: they are worth keeping on disk."""
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,18 @@ from khepri.engine.constrain import Constraint, GrammarCompiler
 from khepri.engine.draft.drafter import Drafter
 from khepri.engine.generate import Engine, generate
 from khepri.engine.horizon import DrafterStatistics, Horizon
-from khepri.engine.naive_prefix import NaivePrefixCache
 from khepri.engine.pass_cost import PassCosts
+from khepri.engine.prefix import choose_cache
+from khepri.engine.prefix_cache import PrefixCache
 from khepri.engine.request import DrafterName, Generation, Request, StopReason
 from khepri.errors import CancelledError, KhepriError, UsageError
 
 _QUEUE_JOBS = 8
 _CANCEL_GRAIN_S = 0.05
+_IDLE_S = 1.0
+"""After so long without a job, what is worth keeping is written to the disk."""
+
+CacheMaker = Callable[[Backend], PrefixCache]
 
 
 class Job:
@@ -88,18 +93,23 @@ class Speculation:
 
 
 def build_engine(
-    load: Callable[[], Backend], speculation: Speculation, batch_tokens: int, clock: Callable[[], float]
+    load: Callable[[], Backend],
+    speculation: Speculation,
+    batch_tokens: int,
+    clock: Callable[[], float],
+    make_cache: CacheMaker = choose_cache,
 ) -> Engine:
-    """Load the target and set its drafters up; the calling thread owns the engine."""
+    """Load the target and set its cache and its drafters up; the calling thread owns the engine."""
     backend = load()
     try:
+        cache = make_cache(backend)
         costs = speculation.load_costs(backend)
         drafters = speculation.make_drafters(backend)
     except BaseException:
         backend.close()
         raise
     cascade = Cascade(drafters, Horizon(costs), clock)
-    return Engine(backend, NaivePrefixCache(backend), cascade, costs, batch_tokens, clock)
+    return Engine(backend, cache, cascade, costs, batch_tokens, clock)
 
 
 class EngineWorker:
@@ -111,6 +121,7 @@ class EngineWorker:
         clock: Monotonic seconds.
         closing: Set when ``close`` is called, so that a load which knows it can break off.
         speculation: Where drafts come from; the default drafts nothing.
+        make_cache: Makes the prefix cache of a loaded target; the default keeps nothing on disk.
     """
 
     def __init__(
@@ -120,11 +131,13 @@ class EngineWorker:
         clock: Callable[[], float] = time.perf_counter,
         closing: threading.Event | None = None,
         speculation: Speculation = Speculation(),
+        make_cache: CacheMaker = choose_cache,
     ) -> None:
         self._load = load
         self._batch_tokens = batch_tokens
         self._clock = clock
         self._speculation = speculation
+        self._make_cache = make_cache
         self._engine: Engine | None = None
         self._jobs: queue.Queue[Job | None] = queue.Queue(_QUEUE_JOBS)
         self._ready = threading.Event()
@@ -246,7 +259,9 @@ class EngineWorker:
 
     def _run(self) -> None:
         try:
-            self._engine = engine = build_engine(self._load, self._speculation, self._batch_tokens, self._clock)
+            self._engine = engine = build_engine(
+                self._load, self._speculation, self._batch_tokens, self._clock, self._make_cache
+            )
         except BaseException as error:  # the thread must not die silently: every waiter gets the error
             self._load_error = error
             self._ready.set()
@@ -257,13 +272,23 @@ class EngineWorker:
         compiling = threading.Thread(target=self._compile, name="khepri-grammar", daemon=True)
         compiling.start()
         try:
-            while (job := self._jobs.get()) is not None:
+            while (job := self._next_job(engine)) is not None:
                 self._serve(engine, job)
+            while engine.cache.write_back():
+                pass
             self._speculation.save_costs(engine.backend, engine.costs)
         finally:
             engine.cascade.close()
             engine.backend.close()
             compiling.join()  # an interpreter that ends under its native code would crash
+
+    def _next_job(self, engine: Engine) -> Job | None:
+        """Wait for a job; what is worth keeping is written meanwhile, once the caller is heard of no more."""
+        while True:
+            try:
+                return self._jobs.get(timeout=_IDLE_S if engine.cache.has_unwritten else None)
+            except queue.Empty:
+                engine.cache.write_back()
 
     def _fail_until_closed(self, error: BaseException) -> None:
         while (job := self._jobs.get()) is not None:

@@ -53,7 +53,7 @@ def test_an_answer_that_outgrows_the_context_ends_with_what_there_was_room_for()
     generation = engine.run(Request(prompt, 50))
     assert generation.stop_reason is StopReason.CONTEXT_FULL
     assert generation.text == "x" * 13
-    assert engine.cache.length == 32
+    assert engine.backend.sequence_length(0) == 32
 
 
 def test_a_prompt_that_fills_the_context_is_refused_before_anything_is_touched() -> None:
@@ -149,7 +149,7 @@ def test_cancelling_from_another_thread_ends_a_slow_prefill_at_once() -> None:
     timer.join()
     assert generation.stop_reason is StopReason.CANCELLED
     assert generation.tokens == ()
-    assert engine.cache.length < 2
+    assert engine.backend.sequence_length(0) < 2
 
 
 def test_text_that_ends_inside_a_character_waits_for_its_rest_and_is_flushed_at_the_end(engine: Engine) -> None:

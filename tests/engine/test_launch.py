@@ -16,7 +16,7 @@ from tests.support.tiny_model import write_tiny_sentencepiece_model
 
 
 def files_in(folder: Path) -> EngineFiles:
-    return EngineFiles(folder / "probe.json", folder / "pass-costs.json", folder / "exact.txt")
+    return EngineFiles(folder / "probe.json", folder / "pass-costs.json", folder / "exact.txt", folder / "prefixes")
 
 
 def start(model: Path, tmp_path: Path, extra_buffers: str = "auto", threads: int = 1) -> EngineWorker:
@@ -48,7 +48,7 @@ def test_threads_are_found_when_none_are_named(threads: int, used: int) -> None:
     [("auto", True, True), ("auto", False, False), ("on", None, True), ("off", None, False)],
 )
 def test_the_probe_is_asked_where_nobody_decided(choice: str, verdict: bool | None, allowed: bool) -> None:
-    assert options(choice, verdict) == LoadOptions(Path("m.gguf"), 512, 1, 64, extra_buffers=allowed)
+    assert options(choice, verdict) == LoadOptions(Path("m.gguf"), 512, 1, 64, extra_buffers=allowed, sequences=10)
 
 
 def options(extra_buffers: str, verdict: bool | None = None, threads: int = 1) -> LoadOptions:

@@ -96,7 +96,7 @@ def test_a_draft_that_runs_past_the_end_of_the_answer_is_cut_there() -> None:
     assert generation.tokens[-1] == END
     assert generation.stop_reason is StopReason.END
     # Nothing of the rest of the draft stays behind: the next turn finds what was said and no more.
-    assert engine.cache.length == len(PROMPT) + len(reply)
+    assert engine.backend.sequence_length(0) == len(PROMPT) + len(reply)
 
 
 def test_a_refused_tail_leaves_no_half_character_behind() -> None:

@@ -10,8 +10,8 @@ from khepri.engine.constrain import Constraint
 from khepri.engine.draft.drafter import Draft, Drafter
 from khepri.engine.generate import Engine, generate
 from khepri.engine.horizon import Horizon
-from khepri.engine.naive_prefix import NaivePrefixCache
 from khepri.engine.pass_cost import PassCosts
+from khepri.engine.prefix import choose_cache
 from khepri.engine.request import DrafterName, Generation, Request
 from tests.support.scripted_backend import ByteVocabulary, ScriptedBackend, reply_script
 
@@ -70,7 +70,7 @@ class ScriptedEngine:
     buffer: Recorder = field(default_factory=Recorder)
 
     def __post_init__(self) -> None:
-        self.cache = NaivePrefixCache(self.backend)
+        self.cache = choose_cache(self.backend)
         self.costs = PassCosts()
         ticks = itertools.count()
 

@@ -55,8 +55,11 @@ class RememberedBackend:
         del self._tokens[start : None if end < 0 else end]
         return True
 
-    def sequence_copy(self, source: int, target: int, start: int, end: int) -> None:
+    def sequence_copy(self, source: int, target: int, start: int, end: int) -> bool:
         raise NotImplementedError("there is one sequence")
+
+    def sequence_bytes(self, sequence: int) -> int:
+        raise NotImplementedError("nothing is saved")
 
     def sequence_state(self, sequence: int) -> bytes:
         raise NotImplementedError("nothing is saved")

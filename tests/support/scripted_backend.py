@@ -74,6 +74,7 @@ class ScriptedBackend:
     context_tokens: int = 256
     batch_tokens: int = 64
     sequences: int = 2
+    cells: int = 0
     can_remove_tail: bool = True
     script: Script | None = None
     seconds_per_token: float = 0.0
@@ -85,6 +86,8 @@ class ScriptedBackend:
     """Positions that are interrupted, once each, while their cell is evaluated."""
     evaluated: list[int] = field(default_factory=list)
     """Every token that was evaluated, in order."""
+    quick: bool = False
+    """Only keep the books: logits mean nothing."""
 
     def __post_init__(self) -> None:
         self._cells: list[_Cell] = []
@@ -99,6 +102,8 @@ class ScriptedBackend:
             features=(),
             n_vocab=self.vocabulary.size,
             context_tokens=self.context_tokens,
+            cells=self.cells or self.context_tokens,
+            sequences=self.sequences,
             trained_context_tokens=self.context_tokens,
             can_remove_tail=self.can_remove_tail,
         )
@@ -110,8 +115,11 @@ class ScriptedBackend:
             raise DecodeError("the batch has no tokens, too many, or no such row")
         if any(not 0 <= token < self.vocabulary.size for token in batch.tokens) or batch.position != held:
             raise DecodeError("the batch has a strange token or does not continue its sequence")
-        if len(self._cells) + count > self.context_tokens:
+        if held + count > self.context_tokens or len(self._cells) + count > self.capabilities.cells:
             raise ContextFullError("no cell is free", needed_tokens=held + count, context_tokens=self.context_tokens)
+        if self.quick:
+            self._cells += [_Cell(token, held + at, b"", {batch.sequence}) for at, token in enumerate(batch.tokens)]
+            return np.zeros((1, self.vocabulary.size), dtype=np.float32)
         first_row = batch.logits_from % count
         rows = []
         for index, token in enumerate(batch.tokens):
@@ -149,6 +157,10 @@ class ScriptedBackend:
                 logits[token] += np.float32(extra)
         return logits
 
+    @property
+    def cells_in_use(self) -> int:
+        return len(self._cells)
+
     def interrupt(self) -> None:
         self._interrupted.set()
 
@@ -170,12 +182,18 @@ class ScriptedBackend:
         self._cells = [cell for cell in self._cells if cell.sequences]
         return True
 
-    def sequence_copy(self, source: int, target: int, start: int, end: int) -> None:
+    def sequence_copy(self, source: int, target: int, start: int, end: int) -> bool:
         self._refuse_stranger(source)
         self._refuse_stranger(target)
+        if not self.can_remove_tail and end < self.sequence_length(source):
+            return False
         for cell in self._cells:
             if source in cell.sequences and start <= cell.position < end:
                 cell.sequences.add(target)
+        return True
+
+    def sequence_bytes(self, sequence: int) -> int:
+        return len(self.sequence_state(sequence))
 
     def sequence_state(self, sequence: int) -> bytes:
         self._refuse_stranger(sequence)
@@ -187,7 +205,7 @@ class ScriptedBackend:
         if hashlib.sha256(state[32:]).digest() != state[:32]:
             return False
         cells = [_Cell(token, position, digest, {sequence}) for token, position, digest in pickle.loads(state[32:])]
-        if len(self._cells) + len(cells) > self.context_tokens:
+        if len(self._cells) + len(cells) > self.capabilities.cells:
             return False
         self._cells += cells
         return True

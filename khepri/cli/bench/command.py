@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from khepri import config, egress, paths
-from khepri.agent.session import engine_settings
+from khepri.agent.session import engine_files, engine_settings
 from khepri.cli.ask import draft_model_of
 from khepri.cli.bench.corpus import Item, load_corpus
 from khepri.cli.bench.figures import class_figures
@@ -20,7 +20,7 @@ from khepri.config import Config, Value
 from khepri.engine.backend import BackendName, LoadOptions
 from khepri.engine.backends.llama_cpp_plain import LlamaCppPlain
 from khepri.engine.hardware import describe_cpu
-from khepri.engine.launch import EngineFiles, EngineSettings, launch, load_options
+from khepri.engine.launch import EngineSettings, launch, load_options
 from khepri.engine.probe import probe
 from khepri.engine.request import DraftMode
 from khepri.engine.worker import EngineWorker
@@ -106,7 +106,8 @@ def resolve(cwd: Path, flags: Mapping[str, Value]) -> Target:
         egress.require_strong(egress.lock())
     model = find(settings.model) if settings.model else default_model()
     draft_model = draft_model_of(settings)
-    engine = engine_settings(settings, draft_model)
+    # What is measured must not depend on what an earlier run left on the disk.
+    engine = replace(engine_settings(settings, draft_model), disk_bytes=0)
     options = _load_options(model, replace(engine, exact=False))
     baseline = _load_options(model, replace(engine, exact=False, backend=BackendName.LLAMA_CPP))
     return Target(settings, model, draft_model, engine, options, baseline)
@@ -118,8 +119,7 @@ def _load_options(model: Model, engine: EngineSettings) -> LoadOptions:
 
 def start_engine(model: Model, settings: EngineSettings) -> EngineWorker:
     """Return an engine that has its files where ``khepri ask`` has them; no repository's tokens are drafted from."""
-    files = EngineFiles(paths.probe_cache_file(), paths.pass_costs_file(), paths.exactness_file())
-    return launch(model.path, settings, files)
+    return launch(model.path, settings, engine_files())
 
 
 def choose(items: Sequence[Item], *, quick: bool) -> Sequence[Item]:

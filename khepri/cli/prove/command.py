@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from khepri import paths
+from khepri.agent.session import engine_files
 from khepri.cli.bench.command import Target, resolve
 from khepri.cli.bench.corpus import Item, load_corpus
 from khepri.cli.progress import shown_progress
@@ -19,7 +19,7 @@ from khepri.engine.backend import Vocabulary
 from khepri.engine.constrain import GrammarCompiler
 from khepri.engine.exactness import WidthDifference, compare_widths
 from khepri.engine.generate import Engine
-from khepri.engine.launch import EngineFiles, open_engine
+from khepri.engine.launch import open_engine
 from khepri.engine.request import DraftMode
 from khepri.errors import BrokenPromiseError, UsageError
 
@@ -102,10 +102,9 @@ def run(cwd: Path, flags: Mapping[str, Value], *, as_json: bool, tokens: int | N
         raise UsageError(f"--tokens {wanted} compares nothing")
     if DraftMode(target.settings.draft) is DraftMode.OFF or target.settings.gamma == 0:
         raise UsageError('there is nothing to prove with draft = "off" or gamma = 0', "let something be drafted")
-    files = EngineFiles(paths.probe_cache_file(), paths.pass_costs_file(), paths.exactness_file())
     with shown_progress("comparing plain and accelerated decoding") as progress:
         progress("loading the model", 0, wanted)
-        with open_engine(target.model.path, target.engine, files) as engine:
+        with open_engine(target.model.path, target.engine, engine_files()) as engine:
             progress("measuring the rounding of passes", 0, wanted)
             items = load_corpus(engine.backend.vocabulary)
             widths = compare_widths(engine.backend, max((item.prompt for item in items), key=len))

@@ -79,7 +79,7 @@ def compare(
         ContextFullError: The prompt leaves no room for an answer.
         DecodeError: The backend failed.
     """
-    engine.cache.truncate(0)
+    engine.cache.clear()
     watched = _Watched(engine.backend)
     plain_engine = replace(engine, backend=cast(Backend, watched))
     plainly = Request(tuple(prompt), max_tokens, draft=DraftMode.OFF)

@@ -77,11 +77,14 @@ class IkLlamaBackend(NativeBackend):
         self.vocabulary = NativeVocabulary(self._native, model)
         self._owned.callback(self.vocabulary.close)
         context = self._make_context(model, options)
+        cells = self._native.llama_n_ctx(context)
         capabilities = Capabilities(
             library=f"{DISTRIBUTION} {metadata.version(DISTRIBUTION)}",
             features=named_features(self._native.llama_print_system_info()),
             n_vocab=self.vocabulary.size,
-            context_tokens=self._native.llama_n_ctx(context),
+            context_tokens=min(cells, options.context_tokens) if options.cells else cells,
+            cells=cells,
+            sequences=options.sequences,
             trained_context_tokens=self._native.llama_model_n_ctx_train(model),
             can_remove_tail=not (
                 self._native.llama_model_is_recurrent(model) or self._native.llama_model_is_hybrid(model)
@@ -102,7 +105,7 @@ class IkLlamaBackend(NativeBackend):
 
     def _make_context(self, model: Pointer, options: LoadOptions) -> Pointer:
         parameters = self._native.llama_context_default_params()
-        parameters.n_ctx = options.context_tokens
+        parameters.n_ctx = max(options.context_tokens, options.cells)
         parameters.n_batch = options.batch_tokens
         parameters.n_ubatch = options.batch_tokens
         parameters.n_seq_max = options.sequences

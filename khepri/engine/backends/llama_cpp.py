@@ -45,12 +45,16 @@ class LlamaCppBackend(NativeBackend):
         model = self._load_model(options)
         self.vocabulary = NativeVocabulary(native, model)
         self._owned.callback(self.vocabulary.close)
+        self._window_tokens = int(native.llama_model_n_swa(model))
         context = self._make_context(model, options)
+        cells = native.llama_n_ctx(context)
         capabilities = Capabilities(
             library=f"llama-cpp-python {native.__version__}",
             features=library_features(),
             n_vocab=self.vocabulary.size,
-            context_tokens=native.llama_n_ctx(context),
+            context_tokens=min(cells, options.context_tokens) if options.cells else cells,
+            cells=cells,
+            sequences=options.sequences,
             trained_context_tokens=native.llama_model_n_ctx_train(model),
             can_remove_tail=not (native.llama_model_is_recurrent(model) or native.llama_model_is_hybrid(model)),
         )
@@ -68,7 +72,7 @@ class LlamaCppBackend(NativeBackend):
 
     def _make_context(self, model: Pointer, options: LoadOptions) -> Pointer:
         parameters = native.llama_context_default_params()
-        parameters.n_ctx = options.context_tokens
+        parameters.n_ctx = max(options.context_tokens, options.cells)
         parameters.n_batch = options.batch_tokens
         parameters.n_ubatch = options.batch_tokens
         parameters.n_seq_max = options.sequences
@@ -89,6 +93,18 @@ class LlamaCppBackend(NativeBackend):
             )
         self._owned.callback(native.llama_free, context)
         return context
+
+    def _can_go_on_from(self, sequence: int, position: int) -> bool:
+        """See ``NativeBackend``.
+
+        A sliding window lets the library reuse cells of tokens that the end of the sequence no longer sees; from an
+        earlier end they would be seen. What is there of a sequence is always without gaps.
+        """
+        if not super()._can_go_on_from(sequence, position):
+            return False
+        if not self._window_tokens or position >= self.sequence_length(sequence):
+            return True
+        return bool(native.llama_memory_seq_pos_min(self._memory, sequence) <= max(0, position - self._window_tokens))
 
 
 def library_features() -> tuple[str, ...]:

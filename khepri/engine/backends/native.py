@@ -332,13 +332,27 @@ class NativeBackend:
     def sequence_remove(self, sequence: int, start: int, end: int = -1) -> bool:
         """Remove a range of a sequence; see ``Backend.sequence_remove``."""
         self._refuse_stranger(sequence)
+        if start > 0 and not self._can_go_on_from(sequence, start):
+            return False
         return bool(self._api.llama_memory_seq_rm(self._memory, sequence, start, end))
 
-    def sequence_copy(self, source: int, target: int, start: int, end: int) -> None:
+    def sequence_copy(self, source: int, target: int, start: int, end: int) -> bool:
         """Share a range of a sequence; see ``Backend.sequence_copy``."""
         self._refuse_stranger(source)
         self._refuse_stranger(target)
+        if not self._can_go_on_from(source, end):
+            return False
         self._api.llama_memory_seq_cp(self._memory, source, target, start, end)
+        return True
+
+    def _can_go_on_from(self, sequence: int, position: int) -> bool:
+        """Tell if the cache holds all that a token at ``position`` of a sequence would attend to."""
+        return self.capabilities.can_remove_tail or position >= self.sequence_length(sequence)
+
+    def sequence_bytes(self, sequence: int) -> int:
+        """Return the size of a sequence's state; see ``Backend.sequence_bytes``."""
+        self._refuse_stranger(sequence)
+        return self._api.llama_state_seq_get_size(self._context, sequence)
 
     def sequence_state(self, sequence: int) -> bytes:
         """Return the state of a sequence; see ``Backend.sequence_state``."""

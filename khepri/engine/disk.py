@@ -1,0 +1,285 @@
+"""The disk tier: keys and values of prefixes that outlive the process.
+
+One file for each prefix, named by what it depends on: everything that the numbers depend on besides the tokens (the
+model, the library, the settings), and the tokens themselves. A file holds its tokens, so that a longer or a shorter
+prompt finds what it shares with them. Whatever is wrong with a file, it is deleted and counts as missing.
+"""
+
+import hashlib
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import numpy as np
+
+from khepri.engine import json_cache
+from khepri.engine.radix import common_length, path_identity
+
+SUFFIX: Final = ".kv"
+"""Ending of the files."""
+_MAGIC: Final = b"khepri-kv-1\n"
+_MOST_HEADER_BYTES: Final = 4096
+_CONTEXT_CHARACTERS: Final = 24
+_TOKEN_BYTES: Final = 4
+_WRITING: Final = ".writing-"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A prefix on the disk."""
+
+    path: Path
+    """Its file."""
+    tokens: tuple[int, ...]
+    """Its token ids."""
+
+
+@dataclass(frozen=True)
+class DiskStatistics:
+    """What came of looking for prefixes, over all processes so far."""
+
+    lookups: int = 0
+    """Conversations that began with a prefix which was not in memory."""
+    hits: int = 0
+    """Those of them that found it on the disk."""
+    restored_tokens: int = 0
+    """Tokens that did not have to be evaluated therefore."""
+
+
+@dataclass(frozen=True)
+class _Header:
+    """What a file says of itself, as one line of JSON before its tokens and its state."""
+
+    context: str
+    tokens: int
+    state_bytes: int
+    sha256: str
+
+
+_HEADER_TYPES: Final = {"context": str, "tokens": int, "state_bytes": int, "sha256": str}
+
+
+class DiskTier:
+    """The prefixes of one context in a folder that others may share. One thread; another may ``write``."""
+
+    def __init__(self, folder: Path, context: str, most_bytes: int) -> None:
+        """Look for what is there; takes milliseconds.
+
+        Args:
+            folder: Where the files are; it is made when something is written.
+            context: Everything besides the tokens that keys and values depend on.
+            most_bytes: Most bytes of all files in the folder; those not used for longest are deleted first.
+        """
+        self._folder = folder
+        self._context = hashlib.sha256(context.encode()).hexdigest()[:_CONTEXT_CHARACTERS]
+        self._most_bytes = most_bytes
+        self._entries: dict[bytes, Entry] = {}
+        self._counted = DiskStatistics()
+        for path in _files(folder):
+            if path.name.startswith(f"{self._context}-") and (entry := self._open(path)) is not None:
+                self._entries[path_identity(entry.tokens)] = entry
+
+    def find(self, tokens: Sequence[int]) -> tuple[Entry | None, int]:
+        """Return the entry that shares the longest prefix with ``tokens``, of equals the shortest, and its length."""
+        best, longest = None, 0
+        for entry in self._entries.values():
+            length = common_length(entry.tokens, tokens)
+            if (length, -len(entry.tokens)) > (longest, -len(best.tokens) if best else 0):
+                best, longest = entry, length
+        return best, longest
+
+    def holds(self, tokens: Sequence[int]) -> bool:
+        """True if there is an entry of exactly these tokens."""
+        return path_identity(tokens) in self._entries
+
+    def read(self, entry: Entry) -> bytes | None:
+        """Return the state of an entry and note its use; None, and the entry is gone, if it is not what was written."""
+        try:
+            with _opened(entry.path) as file:
+                header, tokens = _read_head(file)
+                state = file.read(header.state_bytes + 1)
+        except (OSError, ValueError):
+            self.discard(entry)
+            return None
+        is_this = (header.context, tokens, len(state)) == (self._context, entry.tokens, header.state_bytes)
+        if not is_this or _checksum(tokens, state) != header.sha256:
+            self.discard(entry)
+            return None
+        with suppress(OSError):
+            os.utime(entry.path)
+        return state
+
+    def write(self, tokens: Sequence[int], state: bytes) -> None:
+        """Keep a state for the user alone, atomically; what cannot be written is left out."""
+        path = tuple(tokens)
+        ids = np.asarray(path, dtype="<u4").tobytes()
+        header = _Header(self._context, len(path), len(state), _checksum(path, state))
+        head = _MAGIC + json.dumps(asdict(header)).encode() + b"\n"
+        if len(head) + len(ids) + len(state) > self._most_bytes:
+            return
+        identity = path_identity(path)
+        target = self._folder / f"{self._context}-{identity.hex()}{SUFFIX}"
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # The library makes it with mode 0600.
+            with tempfile.NamedTemporaryFile(dir=self._folder, prefix=_WRITING, delete=False) as file:
+                file.writelines((head, ids, state))
+        except OSError:
+            return
+        try:
+            os.replace(file.name, target)
+        except OSError:
+            os.unlink(file.name)
+            return
+        self._entries[identity] = Entry(target, path)
+        self._trim(target)
+
+    def discard(self, entry: Entry) -> None:
+        """Delete an entry."""
+        self._entries.pop(path_identity(entry.tokens), None)
+        with suppress(OSError):
+            entry.path.unlink()
+
+    def count_lookup(self, restored_tokens: int) -> None:
+        """Note that a prefix was looked for, and how many tokens were found; ``save_statistics`` writes it."""
+        counted = self._counted
+        self._counted = DiskStatistics(
+            counted.lookups + 1, counted.hits + bool(restored_tokens), counted.restored_tokens + restored_tokens
+        )
+
+    def save_statistics(self) -> None:
+        """Add what was counted to the folder's statistics."""
+        if self._counted.lookups:
+            before, now = read_statistics(self._folder), self._counted
+            self._counted = DiskStatistics()
+            total = DiskStatistics(
+                before.lookups + now.lookups, before.hits + now.hits, before.restored_tokens + now.restored_tokens
+            )
+            json_cache.write(_statistics_file(self._folder), asdict(total))
+
+    def _open(self, path: Path) -> Entry | None:
+        """Return the entry of a file, as far as its head says what it is; a damaged one is deleted."""
+        try:
+            with _opened(path) as file:
+                header, tokens = _read_head(file)
+            if header.context == self._context and path.stem.endswith(path_identity(tokens).hex()):
+                return Entry(path, tokens)
+        except (OSError, ValueError):
+            pass
+        with suppress(OSError):
+            path.unlink()
+        return None
+
+    def _trim(self, newest: Path) -> None:
+        sizes = [(status.st_mtime_ns, status.st_size, path) for path, status in _statuses(self._folder)]
+        total = sum(size for _, size, _ in sizes)
+        for _, size, path in sorted(sizes):
+            if total <= self._most_bytes:
+                return
+            if path != newest:
+                with suppress(OSError):
+                    path.unlink()
+                    total -= size
+                self._entries = {key: entry for key, entry in self._entries.items() if entry.path != path}
+
+
+def read_statistics(folder: Path) -> DiskStatistics:
+    """Return what was counted in a folder so far."""
+    found = json_cache.read(_statistics_file(folder))
+    counts = {name: found.get(name, 0) for name in asdict(DiskStatistics())}
+    return DiskStatistics(**{name: count if isinstance(count, int) else 0 for name, count in counts.items()})
+
+
+@dataclass(frozen=True)
+class DiskUsage:
+    """What lies in a folder of prefixes, whatever context it belongs to."""
+
+    entries: int
+    """Prefixes."""
+    bytes: int
+    """Their size."""
+
+
+def usage(folder: Path) -> DiskUsage:
+    """Return what lies in a folder."""
+    sizes = [status.st_size for _, status in _statuses(folder)]
+    return DiskUsage(len(sizes), sum(sizes))
+
+
+def clear(folder: Path) -> DiskUsage:
+    """Delete all prefixes and what was counted, and return what was deleted.
+
+    Raises:
+        OSError: A file cannot be deleted.
+    """
+    deleted = DiskUsage(0, 0)
+    for path, status in _statuses(folder):
+        path.unlink(missing_ok=True)
+        deleted = DiskUsage(deleted.entries + 1, deleted.bytes + status.st_size)
+    _statistics_file(folder).unlink(missing_ok=True)
+    return deleted
+
+
+def _statistics_file(folder: Path) -> Path:
+    return folder / "statistics.json"
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the files of all contexts, those that a killed process left half written included."""
+    try:
+        return [path for path in folder.iterdir() if path.suffix == SUFFIX or path.name.startswith(_WRITING)]
+    except OSError:
+        return []
+
+
+def _statuses(folder: Path) -> list[tuple[Path, os.stat_result]]:
+    found = []
+    for path in _files(folder):
+        with suppress(OSError):
+            found.append((path, path.lstat()))
+    return found
+
+
+def _opened(path: Path) -> BinaryIO:
+    """Open a file of this user's own; a link is not followed.
+
+    Raises:
+        OSError: It cannot be opened.
+        ValueError: It is not a file, or somebody else's.
+    """
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    file = os.fdopen(descriptor, "rb")
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or (hasattr(os, "getuid") and status.st_uid != os.getuid()):
+        file.close()
+        raise ValueError("not a file of this user's")
+    return file
+
+
+def _read_head(file: BinaryIO) -> tuple[_Header, tuple[int, ...]]:
+    """Return what stands before the state.
+
+    Raises:
+        ValueError: The file is not one of ours, or not of this version.
+    """
+    line = file.readline(_MOST_HEADER_BYTES) if file.read(len(_MAGIC)) == _MAGIC else b""
+    fields = json.loads(line)
+    if not isinstance(fields, dict) or {name: type(value) for name, value in fields.items()} != _HEADER_TYPES:
+        raise ValueError("the header has other fields")
+    header = _Header(**fields)
+    rest = os.fstat(file.fileno()).st_size - file.tell()
+    if header.tokens < 1 or rest != header.tokens * _TOKEN_BYTES + header.state_bytes:
+        raise ValueError("the file has another length than its header says")
+    return header, tuple(np.frombuffer(file.read(header.tokens * _TOKEN_BYTES), dtype="<u4").tolist())
+
+
+def _checksum(tokens: Sequence[int], state: bytes) -> str:
+    digest = hashlib.sha256(np.asarray(tokens, dtype="<u4").tobytes())
+    digest.update(state)
+    return digest.hexdigest()

@@ -1,0 +1,307 @@
+"""The prefix cache: several conversations in one KV cache, sharing what they have in common.
+
+Each leaf of the radix tree is a sequence of the backend that holds a whole path. A prompt that continues one goes on
+in its sequence; one that leaves it earlier gets a sequence of its own, which shares the cells up to there. The sequence
+in use is out of the tree, so that eviction cannot reach it. What is worth keeping is written to the disk tier and comes
+back from it. Texts and conversations are not known here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from khepri.engine.backend import Backend
+from khepri.engine.blocks import BLOCK_TOKENS, BlockLedger
+from khepri.engine.disk import DiskTier, Entry
+from khepri.engine.naive_prefix import NaivePrefixCache
+from khepri.engine.prefix_cache import PrefixCache
+from khepri.engine.radix import Match, Node, RadixTree
+from khepri.errors import OutOfBlocksError
+
+_LEAST_KEPT_TOKENS: Final = 64
+_LEAST_GAIN_TOKENS: Final = 32
+_RESTORE_COST: Final = 0.01
+"""What restoring a token takes at most, in prefills of a token."""
+
+
+@dataclass(frozen=True)
+class CacheLimits:
+    """What the cache may hold for later. A conversation in use may fill the whole context besides."""
+
+    sequences: int = 8
+    """Most conversations."""
+    tokens: int | None = None
+    """Most tokens, shared ones counted once; None sets no limit but the cells."""
+    bytes: int | None = None
+    """Most bytes of keys and values; None sets no limit but the cells."""
+
+
+def choose_cache(backend: Backend, limits: CacheLimits = CacheLimits(), disk: DiskTier | None = None) -> PrefixCache:
+    """Return the cache that suits a model: one that cannot roll back keeps only what a prompt continues to its end."""
+    can_roll_back = backend.capabilities.can_remove_tail
+    return RadixPrefixCache(backend, limits, disk) if can_roll_back else NaivePrefixCache(backend)
+
+
+class RadixPrefixCache:
+    """A prefix cache over all sequences of a backend that can remove tails. The backend's thread only."""
+
+    def __init__(self, backend: Backend, limits: CacheLimits = CacheLimits(), disk: DiskTier | None = None) -> None:
+        """Begin with nothing.
+
+        Args:
+            backend: The target, with no tokens in its cache. Its last sequence is used for copies only, if it has more
+                than one.
+            limits: What may be held.
+            disk: Where prefixes outlive the process; None keeps nothing.
+        """
+        capabilities = backend.capabilities
+        self._backend = backend
+        self._limits = limits
+        self._disk = disk
+        self._tree = RadixTree()
+        self._ledger = BlockLedger(capabilities.cells)
+        self._copies = capabilities.sequences - 1
+        self._free = list(range(max(1, self._copies)))
+        self._sequence: int | None = None
+        self._tokens: list[int] = []
+        self._latest: Node | None = None
+        self._token_bytes: float | None = None
+        self._kept: list[tuple[int, ...]] = []
+
+    @property
+    def sequence(self) -> int:
+        """The sequence in use."""
+        assert self._sequence is not None, "no sequence is in use: match comes first"
+        return self._sequence
+
+    @property
+    def length(self) -> int:
+        """Number of tokens that are known to be in it."""
+        return len(self._tokens)
+
+    @property
+    def ledger(self) -> BlockLedger:
+        """What the sequences use, for figures only."""
+        return self._ledger
+
+    @property
+    def tree(self) -> RadixTree:
+        """What is held for later, for figures only."""
+        return self._tree
+
+    def match(self, prompt: Sequence[int], stable_tokens: int = 0) -> int:
+        """Take the longest held prefix into use; see ``PrefixCache.match``."""
+        self.release()
+        wanted = tuple(prompt[: len(prompt) - 1])
+        found = self._tree.match(wanted)
+        if not self._restore(wanted, found, stable_tokens):
+            self._activate(wanted, found)
+        if stable_tokens >= _LEAST_KEPT_TOKENS:
+            self.keep(prompt[:stable_tokens])
+        return len(self._tokens)
+
+    def reserve(self, tokens: int) -> None:
+        """Evict until there is room; see ``PrefixCache.reserve``.
+
+        Raises:
+            OutOfBlocksError: There is none although nothing is held for later.
+        """
+        while not self._ledger.has_room(self.sequence, tokens):
+            victim = self._tree.victim()
+            if victim is None:
+                self._ledger.append(self.sequence, tokens)  # says what is missing
+                return
+            self._evict(victim)
+
+    def extend(self, tokens: Sequence[int]) -> None:
+        """Note tokens that were evaluated; see ``PrefixCache.extend``."""
+        self._ledger.append(self.sequence, len(tokens))
+        self._tokens.extend(tokens)
+
+    def truncate(self, length: int) -> None:
+        """Roll the sequence in use back; see ``PrefixCache.truncate``."""
+        held = self._backend.sequence_length(self.sequence)
+        length = min(length, held, len(self._tokens))
+        if held > length and not self._backend.sequence_remove(self.sequence, length):
+            length = 0
+            self._backend.sequence_remove(self.sequence, 0)
+        del self._tokens[length:]
+        self._ledger.truncate(self.sequence, length)
+
+    def release(self) -> None:
+        """Put the sequence in use into the tree; see ``PrefixCache.release``."""
+        if self._sequence is None:
+            return
+        self.truncate(len(self._tokens))
+        sequence, tokens = self._sequence, self._tokens
+        self._sequence, self._tokens = None, []
+        for freed in self._tree.insert(tokens, sequence) if tokens else [sequence]:
+            self._empty(freed)
+        self._latest = self._tree.match(tokens).leaf
+        self._keep_within_limits()
+
+    def clear(self) -> None:
+        """Forget all sequences; what is on the disk stays there."""
+        if self._sequence is not None:
+            self._empty(self._sequence)
+            self._sequence, self._tokens = None, []
+        while (victim := self._tree.victim()) is not None:
+            self._evict(victim)
+
+    def keep(self, tokens: Sequence[int]) -> None:
+        """Ask for what is held of ``tokens`` to be written to the disk by ``write_back``."""
+        path = tuple(tokens)
+        if self._disk is not None and path not in self._kept and not self._disk.holds(path):
+            self._kept.append(path)
+
+    @property
+    def has_unwritten(self) -> bool:
+        """True if ``write_back`` has something to do."""
+        return bool(self._kept)
+
+    def write_back(self) -> bool:
+        """Write one prefix to the disk; see ``PrefixCache.write_back``. No sequence may be in use."""
+        if self._disk is None:
+            return False
+        if not self._kept:
+            self._disk.save_statistics()
+            return False
+        assert self._sequence is None, "what is in use is not complete"
+        path = self._kept.pop(0)
+        found = self._tree.match(path)
+        if found.leaf is not None and found.length >= _LEAST_KEPT_TOKENS:
+            self._disk.write(path[: found.length], self._state(found.leaf, found.length))
+        return True
+
+    def check_integrity(self) -> None:
+        """Assert that the tree, the ledger and the backend agree on every sequence."""
+        self._tree.check_integrity()
+        self._ledger.check_integrity()
+        owned = {leaf.sequence: leaf.end for leaf in self._tree.leaves()}
+        if self._sequence is not None:
+            assert self._sequence not in owned, "the sequence in use is in the tree as well"
+            owned[self._sequence] = len(self._tokens)
+        assert not set(owned) & set(self._free), "a sequence is free and in use"
+        assert len(owned) + len(self._free) == max(1, self._copies), "a sequence was lost"
+        for sequence in range(self._backend.capabilities.sequences):
+            held, noted = self._backend.sequence_length(sequence), owned.get(sequence, 0)
+            assert held == noted, f"the backend holds {held} tokens of sequence {sequence}, {noted} are noted"
+            assert self._ledger.length(sequence) == noted, "the ledger has another length"
+
+    def _activate(self, wanted: tuple[int, ...], found: Match) -> None:
+        """Take what the tree holds into use: in its own sequence if little else is in that, or else in a copy."""
+        leaf, length = found.leaf, found.length
+        if leaf is None:
+            self._sequence = self._take_free(spared=None)
+            return
+        if leaf.end - length >= BLOCK_TOKENS and self._fork(leaf, length):
+            self._tokens = list(wanted[:length])
+            return
+        self._sequence = self._tree.remove(leaf)
+        self._tokens = list(wanted[:length])
+        self.truncate(length)
+
+    def _fork(self, leaf: Node, length: int) -> bool:
+        """Begin a sequence that shares the start of a leaf's; False if there is no room for both."""
+        if not self._free and len(self._tree) == 1:
+            return False
+        sequence = self._take_free(spared=leaf)
+        while True:
+            try:
+                self._ledger.fork(leaf.sequence or 0, sequence, length)
+                break
+            except OutOfBlocksError:
+                victim = self._tree.victim(spared=leaf)
+                if victim is None:
+                    self._free.append(sequence)
+                    return False
+                self._evict(victim)
+        if not self._backend.sequence_copy(leaf.sequence or 0, sequence, 0, length):
+            self._empty(sequence)
+            return False
+        self._sequence = sequence
+        return True
+
+    def _restore(self, wanted: tuple[int, ...], found: Match, stable_tokens: int) -> bool:
+        """Take what the disk holds into use, if that is worth more than what the tree holds."""
+        if self._disk is None:
+            return False
+        entry, length = self._disk.find(wanted)
+        gain = length - found.length
+        is_worth_it = entry is not None and gain >= max(_LEAST_GAIN_TOKENS, _RESTORE_COST * len(entry.tokens))
+        if found.length < stable_tokens - 1:
+            self._disk.count_lookup(gain if is_worth_it else 0)
+        if entry is None or not is_worth_it or len(entry.tokens) > self._backend.capabilities.context_tokens:
+            return False
+        return self._load(entry, length)
+
+    def _load(self, entry: Entry, length: int) -> bool:
+        assert self._disk is not None
+        state = self._disk.read(entry)
+        if state is None:
+            return False
+        self._sequence = self._take_free(spared=None)
+        try:
+            self.reserve(len(entry.tokens))
+        except OutOfBlocksError:
+            self._give_back()
+            return False
+        is_whole = self._backend.restore_sequence(self._sequence, state)
+        if not is_whole or self._backend.sequence_length(self._sequence) != len(entry.tokens):
+            self._give_back()
+            if not len(self._tree):  # there was room: it is the file that cannot be used
+                self._disk.discard(entry)
+            return False
+        self.extend(entry.tokens)
+        self.truncate(length)
+        return True
+
+    def _give_back(self) -> None:
+        self._empty(self.sequence)
+        self._sequence, self._tokens = None, []
+
+    def _take_free(self, spared: Node | None) -> int:
+        """Return a sequence that is in no use, evicting one if there is none."""
+        if not self._free:
+            victim = self._tree.victim(spared=spared)
+            assert victim is not None, "every sequence is either free, in use or a leaf's"
+            self._evict(victim)
+        return self._free.pop(0)
+
+    def _state(self, leaf: Node, length: int) -> bytes:
+        """Return the state of the first tokens of a leaf's path."""
+        assert leaf.sequence is not None
+        if leaf.end == length:
+            return self._backend.sequence_state(leaf.sequence)
+        self._backend.sequence_copy(leaf.sequence, self._copies, 0, length)
+        try:
+            return self._backend.sequence_state(self._copies)
+        finally:
+            self._backend.sequence_remove(self._copies, 0)
+
+    def _keep_within_limits(self) -> None:
+        limits = self._limits
+        while True:
+            tokens = self._ledger.used_tokens
+            is_within = len(self._tree) <= limits.sequences and (limits.tokens is None or tokens <= limits.tokens)
+            if is_within and (limits.bytes is None or tokens * self._bytes_per_token() <= limits.bytes):
+                return
+            victim = self._tree.victim(spared=self._latest) or self._tree.victim()
+            if victim is None:
+                return
+            self._evict(victim)
+
+    def _bytes_per_token(self) -> float:
+        """Return the size of the keys and values of a token; measured once, as it does not change."""
+        leaf = next(self._tree.leaves(), None)
+        if self._token_bytes is None and leaf is not None and leaf.sequence is not None:
+            self._token_bytes = self._backend.sequence_bytes(leaf.sequence) / leaf.end
+        return self._token_bytes or 0.0
+
+    def _evict(self, leaf: Node) -> None:
+        self._empty(self._tree.remove(leaf))
+
+    def _empty(self, sequence: int) -> None:
+        self._backend.sequence_remove(sequence, 0)
+        self._ledger.release(sequence)
+        self._free.append(sequence)

@@ -1,0 +1,173 @@
+import os
+import stat
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from khepri.engine.disk import DiskTier, DiskUsage, clear, read_statistics, usage
+
+TOKENS = tuple(range(500))
+STATE = os.urandom(5000)
+
+
+def tier(folder: Path, context: str = "one model", most_bytes: int = 10**9) -> DiskTier:
+    return DiskTier(folder, context, most_bytes)
+
+
+def test_what_is_written_is_found_by_the_next_process_and_is_the_same(tmp_path: Path) -> None:
+    tier(tmp_path).write(TOKENS, STATE)
+    later = tier(tmp_path)
+    entry, length = later.find((*TOKENS[:300], 9, 9))
+    assert entry is not None
+    assert (entry.tokens, length) == (TOKENS, 300)
+    assert later.read(entry) == STATE
+    assert later.holds(TOKENS)
+    assert not later.holds(TOKENS[:300])
+
+
+def test_of_two_that_share_as_much_the_shorter_is_restored(tmp_path: Path) -> None:
+    written = tier(tmp_path)
+    for tokens in (TOKENS, TOKENS[:100], TOKENS[:90]):
+        written.write(tokens, STATE)
+    entry, length = tier(tmp_path).find((*TOKENS[:100], 7))
+    assert entry is not None
+    assert (len(entry.tokens), length) == (100, 100)
+
+
+def test_files_are_for_the_user_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "prefixes"
+    tier(folder).write(TOKENS, STATE)
+    [file] = folder.glob("*.kv")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("other", ["another model", "one model | context 4096", "one model | q8_0", ""])
+def test_models_and_settings_that_share_a_folder_never_see_each_others_states(tmp_path: Path, other: str) -> None:
+    tier(tmp_path).write(TOKENS, STATE)
+    assert tier(tmp_path, other).find(TOKENS) == (None, 0)
+    tier(tmp_path, other).write(TOKENS, b"other")
+    entry, _ = tier(tmp_path).find(TOKENS)
+    assert entry is not None
+    assert tier(tmp_path).read(entry) == STATE
+
+
+def test_a_file_under_the_name_of_another_context_or_path_is_deleted(tmp_path: Path) -> None:
+    tier(tmp_path).write(TOKENS, STATE)
+    [file] = tmp_path.glob("*.kv")
+    tier(tmp_path, "other").write(TOKENS[:9], b"x")
+    [other] = set(tmp_path.glob("*.kv")) - {file}
+    data = file.read_bytes()
+    other.write_bytes(data)
+    (tmp_path / file.name.replace(file.stem[-8:], "0" * 8)).write_bytes(data)
+    assert tier(tmp_path, "other").find(TOKENS) == (None, 0)
+    assert tier(tmp_path).find(TOKENS)[1] == len(TOKENS)
+    assert list(tmp_path.glob("*.kv")) == [file]
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 100, b"khepri-kv-1\n", b"khepri-kv-1\n{}\n", b"khepri-kv-1\n[1]\nx"])
+def test_what_is_no_state_is_deleted(tmp_path: Path, content: bytes) -> None:
+    tier(tmp_path).write(TOKENS, STATE)
+    [file] = tmp_path.glob("*.kv")
+    file.write_bytes(content)
+    assert tier(tmp_path).find(TOKENS) == (None, 0)
+    assert not file.exists()
+
+
+def test_a_file_that_vanished_counts_as_missing(tmp_path: Path) -> None:
+    written = tier(tmp_path)
+    written.write(TOKENS, STATE)
+    entry, _ = written.find(TOKENS)
+    assert entry is not None
+    clear(tmp_path)
+    assert written.read(entry) is None
+    assert written.find(TOKENS) == (None, 0)
+
+
+def test_a_link_and_a_pipe_are_not_followed(tmp_path: Path) -> None:
+    folder, outside = tmp_path / "kv", tmp_path / "outside"
+    tier(folder).write(TOKENS, STATE)
+    [file] = folder.glob("*.kv")
+    file.rename(outside)
+    file.symlink_to(outside)
+    assert tier(folder).find(TOKENS) == (None, 0)
+    assert outside.exists()
+    os.mkfifo(file)
+    assert tier(folder).find(TOKENS) == (None, 0)
+
+
+def test_the_folder_stays_under_its_cap_and_the_least_recently_used_goes_first(tmp_path: Path) -> None:
+    capped = tier(tmp_path, most_bytes=20_000)
+    for start in range(3):
+        capped.write((start, *TOKENS[:200]), STATE)
+        os.utime(max(tmp_path.glob("*.kv"), key=os.path.getmtime), (start, start))
+    entry, _ = capped.find((0, *TOKENS))
+    assert entry is not None
+    assert capped.read(entry) == STATE
+    capped.write((7, *TOKENS[:200]), STATE)
+    assert usage(tmp_path).bytes <= 20_000
+    assert [capped.find((start, *TOKENS))[1] > 0 for start in (0, 1, 2, 7)] == [True, False, True, True]
+
+
+def test_what_is_larger_than_the_cap_is_not_written(tmp_path: Path) -> None:
+    tier(tmp_path, most_bytes=4000).write(TOKENS, STATE)
+    assert usage(tmp_path) == DiskUsage(0, 0)
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    tier(tmp_path / "inner").write(TOKENS, STATE)
+    tmp_path.chmod(0o700)
+    assert usage(tmp_path / "inner") == DiskUsage(0, 0)
+
+
+def test_a_folder_that_is_a_file_is_no_error(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("")
+    tier(path).write(TOKENS, STATE)
+    assert usage(path) == DiskUsage(0, 0)
+
+
+def test_what_a_killed_process_left_half_written_is_counted_and_cleared(tmp_path: Path) -> None:
+    (tmp_path / ".writing-abc").write_bytes(b"x" * 100)
+    tier(tmp_path).write(TOKENS, STATE)
+    assert usage(tmp_path).entries == 2
+    assert clear(tmp_path).entries == 2
+    assert usage(tmp_path) == DiskUsage(0, 0)
+
+
+def test_a_reader_never_sees_half_a_file(tmp_path: Path) -> None:
+    stop = threading.Event()
+
+    def write() -> None:
+        written = tier(tmp_path)
+        while not stop.is_set():
+            written.write(TOKENS, STATE * 200)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        deadline = time.monotonic() + 0.5
+        while time.monotonic() < deadline:
+            reader = tier(tmp_path)
+            entry, _ = reader.find(TOKENS)
+            assert entry is None or reader.read(entry) == STATE * 200
+    finally:
+        stop.set()
+        writer.join()
+
+
+def test_lookups_are_added_up_over_processes(tmp_path: Path) -> None:
+    for restored in (0, 400, 300):
+        counted = tier(tmp_path)
+        counted.count_lookup(restored)
+        counted.write(TOKENS, STATE)
+        counted.save_statistics()
+        counted.save_statistics()
+    statistics = read_statistics(tmp_path)
+    assert (statistics.lookups, statistics.hits, statistics.restored_tokens) == (3, 2, 700)
+    clear(tmp_path)
+    assert read_statistics(tmp_path).lookups == 0
