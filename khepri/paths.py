@@ -43,6 +43,26 @@ def state_dir() -> Path:
     return Path(platformdirs.user_state_dir(_APP, appauthor=False))
 
 
+def plans_dir() -> Path:
+    """Return the folder of the changes that were interrupted and can be gone on with."""
+    return state_dir() / "plans"
+
+
+def confirmed_checks_file() -> Path:
+    """Return the file of the check commands that the user has confirmed for a repository."""
+    return state_dir() / "checks.json"
+
+
+def user_permissions_file() -> Path:
+    """Return the file of the user's own permission rules."""
+    return user_config_dir() / "permissions.toml"
+
+
+def repository_permissions_file(root: Path) -> Path:
+    """Return the file of the permission rules of the repository at ``root``, which can only forbid."""
+    return root / ".khepri" / "permissions.toml"
+
+
 def checkpoints_dir() -> Path:
     """Return the folder of the changes that can be taken back."""
     return state_dir() / "checkpoints"

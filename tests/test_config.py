@@ -10,7 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from khepri import config, paths
-from khepri.config import Backend, Config, Decoding, Draft, ExtraBuffers, KvType, NetworkLock, Permission, Source
+from khepri.config import (
+    Backend,
+    Config,
+    Decoding,
+    Draft,
+    EditForm,
+    ExtraBuffers,
+    KvType,
+    NetworkLock,
+    Permission,
+    Source,
+)
 from khepri.config.files import ConfigFile, read_user_file
 from khepri.config.loader import Origin
 from khepri.errors import ConfigError
@@ -121,11 +132,15 @@ def test_every_key_can_be_set_in_the_users_file(places: Places) -> None:
         permission_read = "deny"
         permission_git = "deny"
         permission_command = "allow"
+        edit_form = "blocks"
+        check = "pytest"
+        repairs = 0
+        check_seconds = 9
     """)
     assert places.load().config == Config(
         "/models/my model.gguf", 4096, 2, 64, 1.0, 40, 0.9, 0.05, 7, 10, 1, 100, 0, 0,
         Draft.ALL, "small", 3, Decoding.EXACT, Backend.IK_LLAMA, KvType.Q8_0, 3, 9000, 0, ExtraBuffers.OFF,
-        NetworkLock.REQUIRED, Permission.DENY, Permission.DENY, Permission.ALLOW,
+        NetworkLock.REQUIRED, Permission.DENY, Permission.DENY, Permission.ALLOW, EditForm.BLOCKS, "pytest", 0, 9,
     )  # fmt: skip
 
 

@@ -239,10 +239,11 @@ class Finished:
     timing: Timing
     model: str
     stop_reason: str
-    """``answered``, ``max_tokens``, ``loop``, ``step_limit``, ``context_full``, ``interrupted`` or ``compacted``."""
+    """``answered``, ``max_tokens``, ``loop``, ``step_limit``, ``context_full``, ``interrupted`` or ``compacted``;
+    for a change its outcome."""
     notices: tuple[str, ...] = field(default=())
     report: ChangeReport | None = None
-    """What was changed, for a task that was to change something; ``answer`` is then a sentence about it."""
+    """What was changed, for a task that was to change something; ``answer`` is then empty."""
 
 
 Event = (

@@ -6,7 +6,7 @@ reused: no dates, no clocks, no order that depends on anything but content.
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from khepri import assets, paths
@@ -42,6 +42,15 @@ def build_preamble(
     else:
         text = assets.render_prompt("system_without_tools.md", instructions=instructions, map=repository_map)
     return Preamble(text.strip(), notices)
+
+
+def build_edit_preamble(
+    repository: Repository, manifests: Sequence[Manifest], config: Config, count_tokens: Callable[[str], int]
+) -> Preamble:
+    """Return the system text of a change: rules, the tools that change something, project instructions."""
+    instructions, notices = _instructions(repository, config.instructions_tokens, count_tokens)
+    tools = "\n".join(_describe(manifest) for manifest in manifests)
+    return Preamble(assets.render_prompt("edit/system.md", tools=tools, instructions=instructions).strip(), notices)
 
 
 def _describe(manifest: Manifest) -> str:

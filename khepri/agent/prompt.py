@@ -20,6 +20,12 @@ class Prompt:
         self._ids: list[int] = []
         self._stable_tokens = 0
 
+    def fork(self) -> "Prompt":
+        """Return a conversation that begins like this one and goes on by itself."""
+        other = Prompt(self._vocabulary)
+        other._ids = list(self._ids)
+        return other
+
     @property
     def ids(self) -> tuple[int, ...]:
         """All token ids so far."""

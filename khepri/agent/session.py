@@ -10,8 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from khepri import assets, paths
+from khepri.agent.change_setup import change_run
 from khepri.agent.context import Context
-from khepri.agent.events import Event, Finished, ModelLoading
+from khepri.agent.edit_plan import candidates
+from khepri.agent.events import Event, Finished, ModelLoading, Notice
 from khepri.agent.history import Turn
 from khepri.agent.loop import AgentLoop, LoopSettings
 from khepri.agent.metrics import summarize
@@ -20,7 +22,7 @@ from khepri.agent.prompt import Prompt
 from khepri.agent.protocol import ToolCall, folders_of, tool_grammar
 from khepri.agent.recording import Recording
 from khepri.agent.repository_drafts import RepositoryDrafts
-from khepri.agent.task import Question, Task
+from khepri.agent.task import Instruction, Question, Task
 from khepri.config import Config, Decoding, Draft
 from khepri.engine.backend import BackendName, KvType
 from khepri.engine.launch import EngineFiles, EngineSettings, launch
@@ -80,6 +82,7 @@ class Session:
             lambda count_tokens: build_preamble(repository, self._registry, config, count_tokens),
             config.observation_tokens + _CALL_AND_ANSWER_TOKENS,
         )
+        self._has_drafts = False
         self._recording: Recording | None = None
         self._task_lock = threading.Lock()
 
@@ -99,6 +102,16 @@ class Session:
         asked_s = time.perf_counter()
         task = Task(self._witness())
         self._start(task, lambda: self._answer(task, question, asked_s), question)
+        return task
+
+    def change(self, instruction: Instruction) -> Task:
+        """Start a change and return at once; the task's ``Finished`` has a report.
+
+        It is a conversation of its own: neither it nor its result becomes part of the questions and answers.
+        """
+        asked_s = time.perf_counter()
+        task = Task()
+        self._start(task, lambda: self._change(task, instruction, asked_s))
         return task
 
     def compact(self) -> Task:
@@ -143,16 +156,9 @@ class Session:
         if not self._engine.wait_loaded(0):
             task.emit(ModelLoading(self.model.name))
         places = self._places(question)
-        task.check()
-        while not self._engine.wait_loaded(_PATIENCE_S):
-            task.check()
-        load_ms = max(0.0, self._engine.loaded_s - self._started_s) * 1000
+        load_ms = self._loaded(task)
         message = self._message(question, places)
-        if self._config.draft in (Draft.SUFFIX, Draft.ALL):
-            if self._context.is_open:
-                self._drafts.refresh()
-            else:
-                self._drafts.start(self._engine.vocabulary)
+        self._follow_files()
         prompt = self._context.add(task, message, self._past())
         loop = self._loop(task, prompt, question)
         task.attach(loop)
@@ -160,9 +166,41 @@ class Session:
         finished = loop.run(looks, self.model.name, asked_s, load_ms)
         return replace(finished, notices=(*self._context.notices, *finished.notices))
 
-    def _compact(self, task: Task, asked_s: float) -> Finished:
-        while not self._engine.wait_loaded(_PATIENCE_S):
+    def _change(self, task: Task, instruction: Instruction, asked_s: float) -> Finished:
+        if not self._engine.wait_loaded(0):
+            task.emit(ModelLoading(self.model.name))
+        self._repository.refresh()
+        found = candidates(self._repository, instruction.text, paths.map_cache_dir())
+        load_ms = self._loaded(task)
+        self._follow_files()
+        run, writer, preamble = change_run(self._engine, self._repository, self._config, instruction, found, task.emit)
+        for text in preamble.notices:
+            task.emit(Notice(text, is_warning=True))
+        task.attach(run)
+        report = run.run()
+        usage, timing = summarize(writer.generations, None, asked_s, load_ms)
+        notices = (*preamble.notices, *run.notices)
+        return Finished("", (), usage, timing, self.model.name, report.outcome, notices, report)
+
+    def _loaded(self, task: Task) -> float:
+        """Wait for the model and return what its load took, in milliseconds."""
+        while True:
             task.check()
+            if self._engine.wait_loaded(_PATIENCE_S):
+                return max(0.0, self._engine.loaded_s - self._started_s) * 1000
+
+    def _follow_files(self) -> None:
+        """Have the index of the repository's tokens made, or brought up to date."""
+        if self._config.draft not in (Draft.SUFFIX, Draft.ALL):
+            return
+        if self._has_drafts:
+            self._drafts.refresh()
+        else:
+            self._drafts.start(self._engine.vocabulary)
+            self._has_drafts = True
+
+    def _compact(self, task: Task, asked_s: float) -> Finished:
+        self._loaded(task)
         turns = self._recording.history.turns if self._recording is not None else []
         if not turns:
             raise UsageError("there is nothing to summarise yet", "ask something first")

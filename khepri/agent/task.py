@@ -51,6 +51,22 @@ class Exchange:
     """Paths that the steps looked at."""
 
 
+@dataclass(frozen=True)
+class Instruction:
+    """What the user wants to have changed."""
+
+    text: str
+    attachments: tuple[Attachment, ...] = ()
+    targets: tuple[str, ...] = ()
+    """What is to be written anew, as ``path`` or ``path:Symbol``; without it the model plans."""
+    checks: tuple[str, ...] = ()
+    """Commands that tell whether the change is good; they run before it and after it."""
+    is_approved: bool = False
+    """True writes without asking, where no rule forbids it."""
+    is_dry_run: bool = False
+    """True writes nothing and asks nothing."""
+
+
 class Task:
     """One question on its way to an answer. ``events`` is for one reader; ``cancel`` for any thread.
 

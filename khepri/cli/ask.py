@@ -1,12 +1,7 @@
 """``khepri ask``: one question, one answer, for people and for scripts."""
 
 import os
-import select
-import signal
-import stat
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
@@ -16,16 +11,13 @@ from khepri.agent.session import Session
 from khepri.agent.task import Attachment, Question
 from khepri.cli import exits, interrupts
 from khepri.cli.render import Renderer, json_renderer, stream_json_renderer, text_renderer
+from khepri.cli.task_input import attach, interrupt_calls, standard_input
 from khepri.config import Value
-from khepri.errors import ToolError, UsageError
+from khepri.errors import UsageError
 from khepri.models.catalogue import DEFAULT_DRAFT
 from khepri.models.stores import Model, default_model, find
 from khepri.repo.root import Repository
-from khepri.repo.text import decode, printable, read_text
-
-_PATIENCE_S = 1.0
-_MOST_BYTES = 2_000_000
-_PART = "pass the part that matters: sed -n 1,200p FILE | khepri ask …"
+from khepri.repo.text import printable
 
 
 class Output(StrEnum):
@@ -83,14 +75,14 @@ def _answer(
         settings = config.load(repository.root, flags, os.environ).config
         if settings.network_lock is config.NetworkLock.REQUIRED:
             egress.require_strong(egress.lock())
-        asked = _compose(question, [_attach(cwd, file) for file in files], _standard_input(question))
-        model = _model(settings.model)
+        asked = _compose(question, [attach(cwd, file) for file in files], standard_input(question))
+        model = model_of(settings.model)
         draft_model = draft_model_of(settings)
     with Session(repository, settings, model, draft_model=draft_model, use_tools=use_tools) as session:
         interrupts.admit()
         task = session.submit(asked)
         try:
-            with _interrupt_calls(task.cancel):
+            with interrupt_calls(task.cancel):
                 for event in task.events():
                     renderer.handle(event)
         except BrokenPipeError:
@@ -101,21 +93,6 @@ def _answer(
     if renderer.finished is not None and renderer.finished.stop_reason == "interrupted":
         exits.say(KeyboardInterrupt())
     return _exit_code(renderer.finished)
-
-
-@contextmanager
-def _interrupt_calls(cancel: Callable[[], None]) -> Iterator[None]:
-    """Let the first interrupt end the task in good order, so that no piece of the answer is lost; a second one cuts."""
-
-    def stop(*_: object) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        cancel()
-
-    before = signal.signal(signal.SIGINT, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def draft_model_of(settings: config.Config) -> Model | None:
@@ -130,7 +107,13 @@ def draft_model_of(settings: config.Config) -> Model | None:
     return find(settings.draft_model or DEFAULT_DRAFT.name)
 
 
-def _model(name: str) -> Model:
+def model_of(name: str) -> Model:
+    """Return the model of that name, or the default one without a name.
+
+    Raises:
+        NoModelError: It is not on this machine.
+        ModelFileError: It is damaged or truncated.
+    """
     return find(name) if name else default_model()
 
 
@@ -150,51 +133,3 @@ def _compose(question: str | None, attachments: list[Attachment], piped: str) ->
     if piped.strip():
         attachments = [*attachments, Attachment("stdin", piped)]
     return Question(text, tuple(attachments))
-
-
-def _attach(cwd: Path, file: Path) -> Attachment:
-    """Read a file that the user named, wherever it lies: naming it is the permission."""
-    # Not Path.resolve, which gives up on a loop of links with an error of its own before Python 3.13.
-    path = Path(os.path.realpath((cwd / file).expanduser()))
-    try:
-        content = read_text(path)
-    except ToolError as error:
-        raise UsageError(f"--file {file}: {error.message}", "name a text file") from error
-    if content.is_cut:
-        raise UsageError(
-            f"--file {file}: {content.size_bytes / 1e6:.0f} MB is more than any context holds",
-            _PART,
-        )
-    return Attachment(printable(str(file)), content.text)
-
-
-def _standard_input(question: str | None) -> str:
-    """Return what is piped in; empty on a terminal, and where there is nothing to read from.
-
-    Raises:
-        UsageError: It is not text.
-    """
-    try:
-        mode = os.fstat(0).st_mode
-    except OSError:
-        return ""
-    is_asked_for = question in (None, "", "-")
-    if os.isatty(0) and not is_asked_for:
-        return ""
-    if not is_asked_for and not (stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)):
-        return ""
-    _say_if_waiting()
-    data = sys.stdin.buffer.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise UsageError(f"standard input has more than {_MOST_BYTES / 1e6:.0f} MB: no context holds that", _PART)
-    try:
-        return decode(data).text if data else ""
-    except ToolError as error:
-        raise UsageError(f"standard input is not text: {error.message}", "pipe text in") from error
-
-
-def _say_if_waiting() -> None:
-    ready, _, _ = select.select([0], [], [], _PATIENCE_S)
-    if not ready:
-        how = "end it with Ctrl-D" if os.isatty(0) else "close it with < /dev/null if there is none"
-        print(f"khepri: reading standard input; {how}", file=sys.stderr)

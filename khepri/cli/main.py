@@ -189,6 +189,92 @@ def ask(
 
 
 @app.command(epilog=exits.HELP)
+def refactor(
+    task: Annotated[str | None, typer.Argument(help="What is to be changed, in your words.")] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--target", "-t", metavar="PATH[:NAME]", help="Have just this file or definition written anew; repeatable."
+        ),
+    ] = None,
+    file: Annotated[
+        list[Path] | None, typer.Option("--file", "-f", metavar="FILE", help="Show this file to the model; repeatable.")
+    ] = None,
+    check: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CMD", help="Run this before and after; what fails, the model mends. Repeatable."),
+    ] = None,
+    no_check: Annotated[bool, typer.Option("--no-check", help="Run no checks.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Write without asking, unless a rule forbids it.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing; print a patch for git apply.")] = False,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", metavar="NAME", help="Name or path of a model; see khepri models.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of the choices above temperature 0.")] = None,
+    draft: Annotated[
+        str | None, typer.Option(metavar="off|suffix|model|all", help="Who proposes tokens ahead. [default: suffix]")
+    ] = None,
+    edit_form: Annotated[
+        str | None, typer.Option(metavar="function|file|blocks", help="What the model writes. [default: function]")
+    ] = None,
+    cwd: Cwd = Path("."),
+    as_json: AsJson = False,
+) -> None:
+    """Change the repository: rename, move, mend, extend; reviewed as one patch before anything is written.
+
+    Renames, moves, new parameters and the like are made by refactoring libraries; the model only decides. Other code it
+    writes anew, one definition at a time, and guards refuse what is incomplete or broken. khepri undo takes any change
+    back. A task that was interrupted goes on when it is given again.
+
+    For example:
+
+      khepri refactor "rename Session to Conversation everywhere, tests included"
+
+      khepri refactor "add a docstring to parse_header" --target src/http.py:parse_header
+
+      khepri refactor "make the failing test pass" --check "pytest -q tests/test_http.py"
+
+      khepri refactor --dry-run "replace os.path.join(a, b) by Path(a, b)" | git apply
+    """
+    from khepri.cli import refactor as command
+
+    options = command.Options(
+        targets=tuple(target or ()),
+        files=tuple(file or ()),
+        checks=tuple(check or ()),
+        skips_checks=no_check,
+        is_approved=yes,
+        is_dry_run=dry_run,
+        as_json=as_json,
+    )
+    if check and (no_check or dry_run):
+        raise typer.BadParameter("--check needs a change that is written: leave --no-check and --dry-run out")
+    flags = {"model": model, "seed": seed, "draft": draft, "edit_form": edit_form}
+    raise typer.Exit(command.run(task, options, flags, cwd))
+
+
+@app.command(epilog=exits.HELP)
+def undo(
+    number: Annotated[int | None, typer.Argument(help="Which change; see --list. [default: the latest]")] = None,
+    to: Annotated[bool, typer.Option("--to", help="Take back every change from the latest to this one.")] = False,
+    lists: Annotated[bool, typer.Option("--list", help="List the changes that can be taken back.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing; print the patch.")] = False,
+    cwd: Cwd = Path("."),
+    as_json: AsJson = False,
+) -> None:
+    """Take back what Khepri has changed: exactly those files, with or without git.
+
+    A file that has changed since is left alone, and nothing else is taken back then.
+    """
+    from khepri.cli import undo as command
+
+    interrupts.admit()
+    if to and number is None:
+        raise typer.BadParameter("--to needs the number of a change; khepri undo --list shows them")
+    raise typer.Exit(command.run(cwd, number, to=to, lists=lists, is_dry_run=dry_run, as_json=as_json))
+
+
+@app.command(epilog=exits.HELP)
 def doctor(
     model: Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="Check this model.")] = None,
     cwd: Cwd = Path("."),

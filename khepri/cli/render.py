@@ -66,14 +66,14 @@ class ProgressLine:
         """Show one event, if it is one of progress."""
         match event:
             case ModelLoading(model):
-                self._show(f"loading {escape(model)}")
+                self.show(f"loading {escape(model)}")
             case PrefillProgress(done, total, cached, rate) if total > cached:
                 percent = 100 * (done - cached) // (total - cached)
-                self._show(f"reading {percent}% of {total - cached:,} tokens · {rate:.0f} tokens/s")
+                self.show(f"reading {percent}% of {total - cached:,} tokens · {rate:.0f} tokens/s")
             case Thinking(_, tokens, rate, acceptance):
-                self._show(f"thinking · {tokens} tokens · {rate:.1f} tokens/s ({describe_acceptance(acceptance)})")
+                self.show(f"thinking · {tokens} tokens · {rate:.1f} tokens/s ({describe_acceptance(acceptance)})")
             case ToolStarted(step, tool, arguments):
-                self._show(f"step {step}: {escape(describe_call(tool, arguments))}")
+                self.show(f"step {step}: {escape(describe_call(tool, arguments))}")
             case ToolFinished():
                 if self._console.is_terminal:
                     call = escape(describe_call(event.tool, event.arguments))
@@ -96,7 +96,8 @@ class ProgressLine:
             self._status.stop()
             self._status = None
 
-    def _show(self, text: str) -> None:
+    def show(self, text: str) -> None:
+        """Show what is being done, in the markup of Rich; on a terminal only."""
         if not self._console.is_terminal:
             return
         if self._status is None:

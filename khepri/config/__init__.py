@@ -1,7 +1,17 @@
 """Configuration: one dataclass, one loader. Neither knows what the settings do."""
 
 from khepri.config.loader import Loaded, Origin, Source, load
-from khepri.config.schema import Backend, Config, Decoding, Draft, ExtraBuffers, KvType, NetworkLock, Permission
+from khepri.config.schema import (
+    Backend,
+    Config,
+    Decoding,
+    Draft,
+    EditForm,
+    ExtraBuffers,
+    KvType,
+    NetworkLock,
+    Permission,
+)
 from khepri.config.values import Key, Value, keys
 
 __all__ = [
@@ -9,6 +19,7 @@ __all__ = [
     "Config",
     "Decoding",
     "Draft",
+    "EditForm",
     "ExtraBuffers",
     "Key",
     "KvType",

@@ -152,6 +152,8 @@ def _refusal(name: str, value: Value, current: Value) -> str:
         return f"take more memory than you allow: {name} is {current}"
     if name == "extra_buffers" and value == ExtraBuffers.ON:
         return "overrule the probe of your machine"
+    if name == "check":
+        return "name a command that runs on your machine"
     if name in ("model", "draft_model") and value and not _is_model_name(str(value)):
         return f"point at a file: {name} may only be the plain name of a model there, not {reprlib.repr(value)}"
     return ""

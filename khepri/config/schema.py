@@ -77,6 +77,17 @@ class KvType(StrEnum):
     """About one byte a number: half the memory."""
 
 
+class EditForm(StrEnum):
+    """In what form the model writes a change."""
+
+    FUNCTION = "function"
+    """One definition, whole."""
+    FILE = "file"
+    """The whole file."""
+    BLOCKS = "blocks"
+    """Lines as they are and the lines that come in their place."""
+
+
 @dataclass(frozen=True)
 class Between:
     """The range of a number."""
@@ -159,3 +170,11 @@ class Config:
     """Tools that read the history of the repository."""
     permission_command: Permission = Permission.DENY
     """Your own command tools, which run programs."""
+    edit_form: EditForm = EditForm.FUNCTION
+    """How the model writes a change: one definition, the whole file, or search/replace blocks."""
+    check: str = ""
+    """Command that tells whether a change is good, such as `pytest -q`; several are joined by `&&`."""
+    repairs: Annotated[int, Between(0, 10)] = 2
+    """Most rounds in which the model mends what made a check fail."""
+    check_seconds: Annotated[int, Between(1, 7200)] = 300
+    """Longest time of one check."""

@@ -68,6 +68,14 @@ class FileChange:
         return _shown(self.after)
 
     @property
+    def plain_text(self) -> str:
+        """The text after as it is, for an editor; empty for a file that goes or is binary."""
+        try:
+            return decode(self.after).text if self.after is not None else ""
+        except ToolError:
+            return ""
+
+    @property
     def added_lines(self) -> int:
         """How many lines come."""
         return sum(len(hunk.new_lines) for hunk in self.hunks)

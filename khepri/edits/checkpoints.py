@@ -109,6 +109,21 @@ class Checkpoints:
         """Note that every file of the change was written."""
         write_atomically(self._done_mark(number), b"")
 
+    def fold(self, first: int, second: int) -> int:
+        """Make one checkpoint of two that follow one another, and return its number. Takes the lock itself.
+
+        Raises:
+            EditRefusedError: One of them cannot be read, or another Khepri is at work; both stay.
+            OSError: The new one cannot be kept; both stay.
+        """
+        with self.locked():
+            early, late = self.load(first), self.load(second)
+            number = self.begin(early.changes.merged(late.changes), late.applied_s)
+            self.complete(number)
+            self.forget(second)
+            self.forget(first)
+        return number
+
     def forget(self, number: int) -> None:
         """Remove a checkpoint, because its change was taken back."""
         self._archive(number).unlink(missing_ok=True)

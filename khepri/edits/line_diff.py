@@ -30,8 +30,28 @@ def changed_regions(old: Sequence[Line], new: Sequence[Line]) -> Iterator[Region
     tail = 0
     while tail < shortest - head and old[-1 - tail] == new[-1 - tail]:
         tail += 1
-    # Equal ends are most of a file, and the comparison in between is quadratic at worst.
-    matcher = SequenceMatcher(None, old[head : len(old) - tail], new[head : len(new) - tail], autojunk=False)
-    for tag, old_start, old_end, new_start, new_end in matcher.get_opcodes():
-        if tag != "equal":
-            yield Region(old_start + head, old_end + head, new_start + head, new_end + head)
+    before, after = old[head : len(old) - tail], new[head : len(new) - tail]
+    for start, end, new_start, new_end in _in_place(before, after) or _matched(before, after):
+        yield Region(start + head, end + head, new_start + head, new_end + head)
+
+
+def _in_place(old: Sequence[Line], new: Sequence[Line]) -> list[tuple[int, int, int, int]]:
+    """Return the differing runs of two sequences that differ line by line, as after a rename; else nothing."""
+    if len(old) != len(new):
+        return []
+    differing = [place for place, (one, other) in enumerate(zip(old, new, strict=True)) if one != other]
+    if 2 * len(differing) > len(old):
+        return []
+    runs: list[tuple[int, int, int, int]] = []
+    for place in differing:
+        if runs and runs[-1][1] == place:
+            runs[-1] = (runs[-1][0], place + 1, runs[-1][0], place + 1)
+        else:
+            runs.append((place, place + 1, place, place + 1))
+    return runs
+
+
+def _matched(old: Sequence[Line], new: Sequence[Line]) -> list[tuple[int, int, int, int]]:
+    # Quadratic at worst, which is why equal ends and changes in place are taken off first.
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
+    return [(place[1], place[2], place[3], place[4]) for place in matcher.get_opcodes() if place[0] != "equal"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from khepri.edits.workspace import Workspace
     from khepri.repo.root import Repository
 
 JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "JsonValue"]
@@ -25,9 +26,12 @@ class Manifest:
     parameters: Mapping[str, JsonValue]
     """JSON Schema of the arguments (an object; ``"format": "path"`` marks a parameter that names an existing path)."""
     permission: str
-    """What it needs: ``read`` (files), ``git`` (history) or ``command`` (runs a program of the user's)."""
+    """What it needs: ``read`` (files), ``git`` (history), ``edit`` (proposes a change) or ``command`` (runs a program
+    of the user's)."""
     example: Mapping[str, JsonValue]
     """Arguments of one call, as an example for the model."""
+    when: tuple[str, ...] = ()
+    """Beginnings of words of which a task has to hold one for a changing tool to be offered; empty offers it always."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,8 @@ class ToolContext:
     """Most tokens of one observation."""
     seen: set[str] = field(default_factory=set)
     """Keys of what the model has been shown already, so that observations need not repeat it."""
+    workspace: "Workspace | None" = None
+    """Where tools that change something propose it; None in a session that only reads."""
 
 
 class Tool(Protocol):

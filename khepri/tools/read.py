@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from khepri.errors import ToolError
+from khepri.repo.definition import find_definition
 from khepri.repo.symbols import Symbol, outline
 from khepri.repo.text import TextFile, cut_line, printable, read_text
 from khepri.tools.base import Arguments, Observation, ToolContext
-from khepri.tools.definition import find_definition
 from khepri.tools.fit import fit
 
 _MOST_CHARS: Final = 240

@@ -6,8 +6,9 @@ to refuse and may rely on the registry to cut what exceeds the budget (a tool th
 does so itself, with ``khepri.tools.fit.fit``). The user's own folder adds command tools, see ``khepri.tools.user``;
 a repository adds none.
 
-A manifest holds ``name`` (the file's stem), ``description``, ``permission`` (``read``, ``git`` or ``command``),
-``[parameters]`` (JSON Schema of an object), ``[example]``, and for a command tool ``command``.
+A manifest holds ``name`` (the file's stem), ``description``, ``permission`` (``read``, ``git``, ``edit`` or
+``command``), ``[parameters]`` (JSON Schema of an object), ``[example]``, for a command tool ``command``, and for a tool
+that changes something ``when`` (beginnings of words that a task for it has).
 """
 
 import difflib
@@ -20,15 +21,15 @@ from pathlib import Path
 from typing import Final, cast
 
 from khepri import assets, paths
-from khepri.errors import ConfigError, KhepriError, ToolError
+from khepri.errors import ConfigError, KhepriError, RefusedError, ToolError
 from khepri.repo.text import printable
 from khepri.tools.arguments import check_arguments
 from khepri.tools.base import Arguments, JsonValue, Manifest, Observation, Tool, ToolContext
 from khepri.tools.fit import fit
 from khepri.tools.user import CommandTool
 
-_DEFAULT_PERMISSIONS: Final[Mapping[str, str]] = {"read": "allow", "git": "allow", "command": "deny"}
-_KEYS: Final = frozenset({"name", "description", "permission", "parameters", "example", "command"})
+_DEFAULT_PERMISSIONS: Final[Mapping[str, str]] = {"read": "allow", "git": "allow", "edit": "deny", "command": "deny"}
+_KEYS: Final = frozenset({"name", "description", "permission", "parameters", "example", "command", "when"})
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Registry:
         Args:
             tools: Tools with distinct names.
             permissions: ``allow`` or ``deny`` for each kind of permission, and for single tools by their name, which
-                wins. By default reading and git are allowed and commands denied.
+                wins. By default reading and git are allowed, edits and commands denied.
         """
         self._permissions = {**_DEFAULT_PERMISSIONS, **(permissions or {})}
         self._tools = {tool.manifest.name: tool for tool in sorted(tools, key=lambda tool: tool.manifest.name)}
@@ -86,6 +87,11 @@ class Registry:
         """The manifests of all tools that are permitted, by name: what the model should be told of."""
         return tuple(tool.manifest for tool in self._tools.values() if self._is_permitted(tool.manifest))
 
+    @property
+    def permitted(self) -> tuple[Tool, ...]:
+        """The permitted tools themselves, by name."""
+        return tuple(tool for tool in self._tools.values() if self._is_permitted(tool.manifest))
+
     def run(self, context: ToolContext, name: str, arguments: Arguments) -> Observation:
         """Run one call of the model.
 
@@ -95,7 +101,7 @@ class Registry:
         try:
             tool = self._find(name)
             observation = tool.run(context, check_arguments(tool.manifest, arguments))
-        except ToolError as error:
+        except (ToolError, RefusedError) as error:
             hint = f"; {error.hint}" if error.hint else ""
             observation = Observation(
                 text=f"error: {error.message}{hint}", tokens=0, summary=printable(error.message), is_error=True
@@ -149,13 +155,21 @@ def read_manifest(path: Path) -> tuple[Manifest, tuple[str, ...]]:
     if "\n" in description:
         raise ConfigError(f"{path} has a description of more than one line", "the model pays for every word")
     if permission not in _DEFAULT_PERMISSIONS:
-        raise ConfigError(f"{path} asks for an unknown permission {permission}", "use read, git or command")
+        raise ConfigError(f"{path} asks for an unknown permission {permission}", "use read, git, edit or command")
     parameters, example = _table(path, table, "parameters"), _table(path, table, "example")
     command = table.get("command", [])
     if not isinstance(command, list) or not all(isinstance(word, str) for word in command):
         raise ConfigError(f"{path}: command must be a list of texts", 'write command = ["program", "{parameter}"]')
+    when = table.get("when", [])
+    if not isinstance(when, list) or not all(isinstance(word, str) for word in when):
+        raise ConfigError(f"{path}: when must be a list of texts", 'write when = ["renam"]')
     manifest = Manifest(
-        name=name, description=description, parameters=parameters, permission=permission, example=example
+        name=name,
+        description=description,
+        parameters=parameters,
+        permission=permission,
+        example=example,
+        when=tuple(when),
     )
     _check_example(path, manifest)
     return manifest, tuple(command)

@@ -1,0 +1,349 @@
+"""A change from the task to the report: plan, propose, review, apply, check, mend.
+
+``ChangeRun.run`` is the whole of it. Refactorings are made by libraries, code by the model in ``rewriting``; both lay
+what they propose over a workspace, and nothing is written before the user, or a rule of the user's, has said yes.
+"""
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from khepri import assets
+from khepri.agent.edit_plan import Candidate, describe, parts_of, plan_grammar
+from khepri.agent.events import (
+    ChangeReport,
+    ChangesApplied,
+    CheckFinished,
+    CheckStarted,
+    Event,
+    Notice,
+    PlanMade,
+    ReviewRequested,
+    StepFinished,
+    StepStarted,
+)
+from khepri.agent.generation import Writer
+from khepri.agent.permissions import Permissions, Verdict
+from khepri.agent.plan_store import PlanStore
+from khepri.agent.prompt import Prompt
+from khepri.agent.protocol import ToolCall, parse
+from khepri.agent.rewriting import Failure, Rewriting, rewrite_call
+from khepri.agent.task import Instruction
+from khepri.edits.apply import apply
+from khepri.edits.change import ChangeSet, change_set
+from khepri.edits.checkpoints import Checkpoints
+from khepri.edits.checks import CheckOutcome, end_of, run_check
+from khepri.edits.locate import find_target, read_source
+from khepri.edits.refusal import EditRefusedError, Refusal
+from khepri.edits.review import Review
+from khepri.edits.workspace import Workspace
+from khepri.errors import RefusedError, ToolError
+from khepri.tools.arguments import check_arguments
+from khepri.tools.base import Tool, ToolContext
+
+_PLAN_TOKENS: Final = 400
+_LINES_TOKENS: Final = 16
+_CHECK_CHARS: Final = 1800
+
+
+@dataclass(frozen=True)
+class ChangeSettings:
+    """What bounds a change."""
+
+    repairs: int
+    """Most rounds in which the model mends what made a check fail."""
+    check_seconds: float
+    """Longest time of one check."""
+
+
+@dataclass(frozen=True)
+class ChangeParts:
+    """What a change works with; all of it belongs to the session."""
+
+    prompt: Prompt
+    """The conversation, its last message the task."""
+    writer: Writer
+    tools: Sequence[Tool]
+    """The tools that change something."""
+    context: ToolContext
+    """With the workspace."""
+    rewriting: Rewriting
+    checkpoints: Checkpoints
+    plans: PlanStore
+    permissions: Permissions
+
+
+class ChangeRun:
+    """One change. ``run`` is for one thread, ``cancel`` for any."""
+
+    def __init__(
+        self,
+        instruction: Instruction,
+        found: Sequence[Candidate],
+        parts: ChangeParts,
+        settings: ChangeSettings,
+        emit: Callable[[Event], None],
+        now_s: Callable[[], float] = time.time,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            instruction: What to change, and what was said about asking and checking.
+            found: The definitions that it may be about.
+            parts: What it works with.
+            settings: What bounds it.
+            emit: Told of everything that happens.
+            now_s: Seconds since 1970, for the checkpoint.
+        """
+        assert parts.context.workspace is not None
+        self._workspace: Workspace = parts.context.workspace
+        self._repository = parts.context.repository
+        self._instruction = instruction
+        self._found = found
+        self._parts = parts
+        self._settings = settings
+        self._emit = emit
+        self._now_s = now_s
+        self._tools = {tool.manifest.name: tool for tool in parts.tools}
+        self._steps: list[StepFinished] = []
+        self.notices: list[str] = []
+        """What the user should know besides."""
+
+    def cancel(self) -> None:
+        """Stop. What is written by then stays, with its checkpoint."""
+        self._parts.writer.cancel()
+
+    def run(self) -> ChangeReport:
+        """Take the task to its report.
+
+        Raises:
+            CancelledError: ``cancel`` was called before anything was written.
+            ContextFullError: The task does not fit into the context.
+            ModelError: The engine failed.
+            OSError: The disk refused; nothing was written.
+        """
+        before = self._run_checks() if self._instruction.checks and not self._instruction.is_dry_run else ()
+        calls, first = self._plan()
+        failed = next((check for check in before if not check.passed), None)
+        for number, call in enumerate(calls[first:], start=first + 1):
+            self._parts.writer.check()
+            self._step(number, len(calls), call, failed)
+            self._parts.plans.save(self._instruction.text, calls, number, self._workspace)
+        report = self._offer(calls)
+        self._parts.plans.forget()
+        return report
+
+    def _offer(self, calls: Sequence[ToolCall]) -> ChangeReport:
+        """Review what the steps propose, write it, and check it."""
+        changes = self._workspace.changes(self._instruction.text)
+        steps = tuple(self._steps)
+        if not changes.files:
+            return ChangeReport("refused" if any(step.is_refused for step in steps) else "nothing", None, None, steps)
+        try:
+            self._refuse_denied(changes)
+            if self._instruction.is_dry_run:
+                return ChangeReport("dry_run", changes, None, steps)
+            accepted = self._reviewed(changes)
+            if accepted is None:
+                return ChangeReport("rejected", None, None, steps)
+            checkpoint = self._apply(accepted)
+        except EditRefusedError as error:
+            self._notice(f"{error.message}; {error.hint}" if error.hint else error.message)
+            refused = StepFinished(len(steps), len(steps), error.message, True, error.reason)
+            return ChangeReport("refused", None, None, (*steps, refused))
+        report = ChangeReport("applied", accepted, checkpoint, steps, self._run_checks())
+        return self._mended(report, calls)
+
+    def _plan(self) -> tuple[tuple[ToolCall, ...], int]:
+        """Return the calls, and how many of them are done already."""
+        stored = self._parts.plans.load(self._instruction.text, self._workspace)
+        if stored is not None and stored.done < len(stored.calls) and not self._instruction.targets:
+            self._workspace.take(change_set(self._instruction.text, stored.files))
+            self._notice(f"going on with this task where it was interrupted, after step {stored.done}")
+            calls, first = stored.calls, stored.done
+        else:
+            calls, first = self._targeted() or self._decided(), 0
+        self._emit(PlanMade(tuple(describe(call) for call in calls)))
+        return calls, first
+
+    def _targeted(self) -> tuple[ToolCall, ...]:
+        calls = []
+        for written in self._instruction.targets:
+            path, _, symbol = written.partition(":")
+            target = find_target(read_source(self._workspace, path), symbol)
+            calls.append(rewrite_call(target.source.path, target.symbol))
+        return tuple(calls)
+
+    def _decided(self) -> tuple[ToolCall, ...]:
+        """Let the model choose what does the task: one call for each of its parts."""
+        manifests = [tool.manifest for tool in self._tools.values()]
+        calls: dict[str, ToolCall] = {}
+        parts = parts_of(self._instruction.text)
+        prompt = self._parts.prompt.fork()
+        for number, part in enumerate(parts):
+            if number:
+                prompt.follow(assets.render_prompt("edit/part.md", task=part).strip())
+            grammar = plan_grammar(manifests, self._found, self._repository.files(), part)
+            call = parse(self._parts.writer.write(prompt, grammar, _PLAN_TOKENS), list(self._tools))
+            if call is not None:
+                calls.setdefault(call.identity, call)
+        return tuple(calls.values())
+
+    def _step(self, number: int, total: int, call: ToolCall, failed: CheckFinished | None) -> None:
+        self._emit(StepStarted(number, total, describe(call)))
+        try:
+            text = self._rewrite(call, failed) if call.name == "rewrite" else self._refactor(call)
+            step = StepFinished(number, total, text, False)
+        except EditRefusedError as error:
+            words = f"{error.message}; {error.hint}" if error.hint else error.message
+            step = StepFinished(number, total, words, True, error.reason)
+        except (ToolError, RefusedError) as error:
+            step = StepFinished(number, total, error.message, True, Refusal.NO_TARGET)
+        self._steps.append(step)
+        self._emit(step)
+
+    def _refactor(self, call: ToolCall) -> str:
+        """Run a deterministic tool."""
+        tool = self._tools[call.name]
+        arguments = check_arguments(tool.manifest, call.arguments)
+        if call.name == "extract" and "start" not in arguments:
+            arguments = {**arguments, **self._lines(call)}
+        observation = tool.run(self._parts.context, arguments)
+        for note in observation.text.split("\n")[1:]:
+            if not re.fullmatch(r".* \+\d+ -\d+", note):
+                self._notice(note)
+        return f"{describe(call)}: {observation.summary}"
+
+    def _lines(self, call: ToolCall) -> dict[str, int]:
+        """Ask which lines of a definition are to be extracted."""
+        path, symbol = str(call.arguments["path"]), str(call.arguments.get("symbol", ""))
+        target = find_target(read_source(self._workspace, path), symbol)
+        rows = enumerate(target.text.split("\n"), start=target.start_line)
+        code = "\n".join(f"{number}  {line}" for number, line in rows)
+        prompt = self._parts.prompt.fork()
+        prompt.write_call(f'{{"name": "extract", "arguments": {{"path": "{path}"}}}}')
+        name = str(call.arguments.get("new_name", ""))
+        message = assets.render_prompt(
+            "edit/lines.md", symbol=target.label, code=code, task=self._instruction.text, name=name
+        )
+        prompt.follow(message.strip())
+        numbers = " | ".join(f'"{number}"' for number in range(target.start_line, target.end_line + 1))
+        written = self._parts.writer.write(prompt, f'start: line "-" line\nline: {numbers}', _LINES_TOKENS)
+        start, _, end = written.partition("-")
+        return {"start": min(int(start), int(end)), "end": max(int(start), int(end))}
+
+    def _rewrite(self, call: ToolCall, failed: CheckFinished | None) -> str:
+        failure = Failure(failed.command, end_of(failed.output, _CHECK_CHARS)) if failed else None
+        path, symbol = str(call.arguments["path"]), str(call.arguments.get("symbol", ""))
+        change = self._parts.rewriting.rewrite(self._parts.prompt, path, symbol, failure)
+        self._workspace.take(change_set(self._instruction.text, [change]))
+        return f"{describe(call)}: +{change.added_lines} -{change.removed_lines}"
+
+    def _refuse_denied(self, changes: ChangeSet) -> None:
+        for path in changes.paths:
+            ruling = self._parts.permissions.edit(path)
+            if ruling.verdict is Verdict.DENY:
+                raise EditRefusedError(Refusal.DENIED, f"{path} may not be written: {ruling.reason}")
+
+    def _reviewed(self, changes: ChangeSet) -> ChangeSet | None:
+        """Return what may be written: all of it where rules or the user allow it beforehand, else what is accepted."""
+        rulings = [self._parts.permissions.edit(path) for path in changes.paths]
+        if all(ruling.verdict is Verdict.ALLOW for ruling in rulings):
+            return changes
+        review = Review(changes)
+        self._emit(ReviewRequested(review))
+        accepted = review.wait(lambda: self._parts.writer.is_cancelled).changes
+        if accepted is not None:
+            self._refuse_denied(accepted)
+        return accepted
+
+    def _apply(self, changes: ChangeSet) -> int:
+        number = apply(self._repository, changes, self._parts.checkpoints, self._now_s())
+        self._emit(ChangesApplied(number, changes))
+        return number
+
+    def _run_checks(self) -> tuple[CheckFinished, ...]:
+        finished = []
+        for command in self._instruction.checks:
+            ruling = self._parts.permissions.command(command)
+            if ruling.verdict is Verdict.DENY:
+                self._notice(f"`{command}` is not run: {ruling.reason}")
+                continue
+            self._emit(CheckStarted(command))
+            event = _event(run_check(self._repository, command, self._settings.check_seconds))
+            if not event.confinement:
+                self._notice(f"`{command}` ran without confinement: this system has none that Khepri knows")
+            finished.append(event)
+            self._emit(event)
+        return tuple(finished)
+
+    def _mended(self, report: ChangeReport, calls: Sequence[ToolCall]) -> ChangeReport:
+        """Let the model correct what it wrote while a check fails, for so many rounds."""
+        written = [call for call in calls if call.name == "rewrite"]
+        while not report.checks_passed and written and report.repairs < self._settings.repairs:
+            failed = next(check for check in report.checks if not check.passed)
+            call = _blamed(written, failed.output)
+            changes = report.changes
+            assert changes is not None
+            workspace = Workspace(self._repository)
+            self._workspace = self._parts.context.workspace = workspace
+            self._parts.rewriting.use(workspace)
+            self._emit(StepStarted(report.repairs + 1, self._settings.repairs, f"mend {describe(call)}"))
+            try:
+                text = self._rewrite(call, failed)
+                accepted = self._reviewed(workspace.changes(self._instruction.text))
+                if accepted is None:
+                    return report
+                checkpoint = self._folded(report.checkpoint, self._apply(accepted))
+            except EditRefusedError as error:
+                step = StepFinished(report.repairs + 1, self._settings.repairs, error.message, True, error.reason)
+                self._emit(step)
+                return replace(report, steps=(*report.steps, step))
+            step = StepFinished(report.repairs + 1, self._settings.repairs, text, False)
+            self._emit(step)
+            report = ChangeReport(
+                "applied",
+                changes.merged(accepted),
+                checkpoint,
+                (*report.steps, step),
+                self._run_checks(),
+                report.repairs + 1,
+            )
+        return report
+
+    def _folded(self, first: int | None, second: int) -> int:
+        """Make the change and its correction one thing to take back."""
+        if first is None:
+            return second
+        try:
+            return self._parts.checkpoints.fold(first, second)
+        except (EditRefusedError, OSError):  # then it takes two steps to take it back, which loses nothing
+            return second
+
+    def _notice(self, text: str) -> None:
+        if text not in self.notices:
+            self.notices.append(text)
+            self._emit(Notice(text, is_warning=True))
+
+
+def _blamed(calls: Sequence[ToolCall], output: str) -> ToolCall:
+    """Return the rewrite that a check's output speaks of last; the last one if it speaks of none."""
+
+    def place(call: ToolCall) -> int:
+        symbol = str(call.arguments.get("symbol", "")).rpartition(".")[2]
+        return max(output.rfind(str(call.arguments["path"])), output.rfind(symbol) if symbol else -1)
+
+    return max(reversed(calls), key=place)
+
+
+def _event(outcome: CheckOutcome) -> CheckFinished:
+    return CheckFinished(
+        outcome.command,
+        outcome.passed,
+        outcome.summary,
+        outcome.output,
+        outcome.duration_ms,
+        outcome.confinement,
+    )

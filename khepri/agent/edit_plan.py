@@ -1,0 +1,239 @@
+"""The plan of a change: which definitions the task may mean, and the calls that do it, held to real ones.
+
+A small model decides well between few things that exist and badly between things that it makes up. So it is shown the
+definitions that its task names, and a call can name no others.
+"""
+
+import json
+import keyword
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from khepri.agent.protocol import CALL_END, TRIGGER, ToolCall
+from khepri.repo.facts import FactsCache
+from khepri.repo.relevance import likely_places
+from khepri.repo.roles import Role, role_of
+from khepri.repo.root import Repository
+from khepri.tools.base import JsonValue, Manifest
+
+MOST_CANDIDATES: Final = 16
+MOST_CALLS: Final = 6
+_MOST_PLACES: Final = 6
+_MOST_STRING: Final = 120
+_MOST_FILES: Final = 500
+_LATER: Final = frozenset({"start", "end"})
+"""Parameters that are asked for once the code has been seen."""
+_WORD: Final = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")
+_CODE_LIKE: Final = re.compile(r"_|[a-z][A-Z]|\.|^[A-Z]")
+_NAME: Final = r"[A-Za-z_][A-Za-z0-9_]{0,60}"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A definition that a task may be about."""
+
+    path: str
+    symbol: str
+    """Qualified name; empty for a whole file."""
+    kind: str
+    line: int
+    """First line, from 1."""
+
+    @property
+    def row(self) -> str:
+        """How the model is told of it."""
+        return f"- {self.path} {self.symbol} ({self.kind}, line {self.line})" if self.symbol else f"- {self.path}"
+
+
+def candidates(repository: Repository, task: str, cache_dir: Path | None) -> tuple[Candidate, ...]:
+    """Return the definitions that a task names or may mean, the likeliest first; at most sixteen.
+
+    Raises:
+        ToolError: The files cannot be listed.
+    """
+    words = {word: _weight(word, task) for word in _WORD.findall(task)}
+    files = repository.files()
+    with FactsCache(repository, cache_dir) as cache:
+        facts = cache.facts(cache.contents(files))
+    scored: dict[Candidate, float] = {}
+    for path, fact in facts.items():
+        named_file = _names_file(path, task)
+        is_test = role_of(path) is Role.TEST
+        for symbol in fact.symbols:
+            if symbol.kind == "heading":
+                continue
+            weight = max(words.get(symbol.qualified_name, 0.0) * 1.5, words.get(symbol.name, 0.0))
+            if not weight and not named_file:
+                continue
+            # A name and its file together leave no doubt; a test is seldom what a task means by a name.
+            score = weight + (named_file and 4.0) - (is_test and 1.0) - 0.1 * symbol.qualified_name.count(".")
+            candidate = Candidate(path, symbol.qualified_name, symbol.kind, symbol.start_line)
+            scored[candidate] = max(score, scored.get(candidate, 0.0))
+        if named_file:
+            scored[Candidate(path, "", "file", 1)] = 3.5
+    for rank, place in enumerate(likely_places(repository, task, limit=_MOST_PLACES, cache_dir=cache_dir)):
+        if place.symbol:
+            kind = next((s.kind for s in facts[place.path].symbols if s.qualified_name == place.symbol), "")
+            candidate = Candidate(place.path, place.symbol, kind, place.line)
+            if kind and kind != "heading":
+                scored[candidate] = scored.get(candidate, 0.0) + 1.5 - 0.2 * rank
+    ranked = sorted(scored, key=lambda each: (-scored[each], each.path, each.line))
+    return tuple(ranked[:MOST_CANDIDATES])
+
+
+def _weight(word: str, task: str) -> float:
+    """Return how surely a word of a task is a name: in backticks or spelled like code, or a plain word."""
+    quoted = re.search(rf"[`'\"]{re.escape(word)}(?:\(\))?[`'\"]|\b{re.escape(word)}\(", task)
+    if quoted:
+        return 6.0
+    begins = task.lstrip().startswith(word)
+    return 5.0 if _CODE_LIKE.search(word) and not begins else 1.0
+
+
+def _names_file(path: str, task: str) -> bool:
+    name = path.rpartition("/")[2]
+    if path in task:
+        return True
+    return bool(re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w-])", task)) and name != "__init__.py"
+
+
+def plan_grammar(manifests: Sequence[Manifest], found: Sequence[Candidate], files: Sequence[str], task: str) -> str:
+    """Return the Lark grammar of one call whose target exists.
+
+    Only tools that the words of the task speak of are among the choices, and a new name can only be one that the task
+    holds: a small model chooses well among few things, and invents where it may.
+
+    Args:
+        manifests: The tools that change something.
+        found: The definitions that a call may name.
+        files: The files that a call may name where it names no definition.
+        task: What the user asked for.
+    """
+    found = _named(found, task)
+    rules = ["start: call"]
+    alternatives = []
+    symbols = [each for each in found if each.symbol]
+    names = _new_names(task, found)
+    for manifest in _fitting(manifests, task):
+        required = manifest.parameters.get("required")
+        properties = manifest.parameters.get("properties")
+        assert isinstance(properties, dict)
+        assert isinstance(required, list)
+        if "symbol" in required and not symbols:
+            continue
+        if "new_name" in required and not names:
+            continue
+        sequence = []
+        for name, schema in properties.items():
+            if name in _LATER or name == "symbol" or not isinstance(schema, dict):
+                continue
+            rule = f"{manifest.name}_{name}"
+            if name == "path" and name in required:
+                rules.append(f"{rule}: {_places(found, files, needs_symbol='symbol' in required)}")
+                sequence.append(rule)
+                continue
+            rules.append(f"{rule}: {_value(name, schema, names)}")
+            comma = ", " if sequence else ""
+            piece = f"{_literal(f'{comma}{_json(name)}: ')} {rule}"
+            sequence.append(piece if name in required else f"({piece})?")
+        alternatives.append(f'"\\"{manifest.name}\\", \\"arguments\\": {{" {" ".join(sequence)} "}}"')
+    rules.append(f'call: "{TRIGGER}\\n{{\\"name\\": " choice "}}\\n{CALL_END}"')
+    rules.append("choice: " + " | ".join(alternatives))
+    return "\n".join(rules)
+
+
+def _places(found: Sequence[Candidate], files: Sequence[str], *, needs_symbol: bool) -> str:
+    """Return the alternatives for what is named: path and symbol are one choice, since they belong together."""
+    places = [f'"path": {_json(each.path)}, "symbol": {_json(each.symbol)}' for each in found if each.symbol]
+    if not needs_symbol:
+        places += [f'"path": {_json(each.path)}' for each in found if not each.symbol]
+    if not places:
+        places = [f'"path": {_json(path)}' for path in files[:_MOST_FILES]]
+    return " | ".join(_literal(place) for place in dict.fromkeys(places))
+
+
+def _value(name: str, schema: Mapping[str, JsonValue], names: Sequence[str]) -> str:
+    if schema.get("format") == "name":
+        return " | ".join(_literal(_json(each)) for each in names) if names else f'"\\"" /{_NAME}/ "\\""'
+    options = schema.get("enum")
+    if isinstance(options, list):
+        return " | ".join(_literal(_json(option)) for option in options)
+    return "%json " + json.dumps({"type": "string", "minLength": 1, "maxLength": _MOST_STRING})
+
+
+def _named(found: Sequence[Candidate], task: str) -> Sequence[Candidate]:
+    """Return the definitions that a task names outright, with the files it names; all of them if it names none."""
+    words = {word for word in _WORD.findall(task) if _weight(word, task) > 1 or _stands_as_name(word, task)}
+    named = [each for each in found if each.symbol and {each.symbol, each.symbol.rpartition(".")[2]} & words]
+    return [*named, *(each for each in found if not each.symbol)] if named else found
+
+
+def _fitting(manifests: Sequence[Manifest], task: str) -> list[Manifest]:
+    """Return the tools that the words of a task speak of."""
+    lowered = task.lower()
+    return [each for each in manifests if not each.when or any(_begins(word, lowered) for word in each.when)]
+
+
+def _begins(word: str, text: str) -> bool:
+    return bool(re.search(rf"(?<![\w]){re.escape(word)}", text))
+
+
+def _new_names(task: str, found: Sequence[Candidate]) -> list[str]:
+    """Return the words of a task that can be a new name: identifiers that are no definition it speaks of already."""
+    known = {candidate.symbol for candidate in found} | {each.symbol.rpartition(".")[2] for each in found}
+    words = [word for word in _WORD.findall(task) if word.isidentifier() and not keyword.iskeyword(word)]
+    fresh = [word for word in dict.fromkeys(words) if word not in known and not _is_file(word, task)]
+    # A name that is spelled like one, or stands where a name stands, leaves ordinary words no place.
+    likely = [word for word in fresh if _weight(word, task) > 1 or _stands_as_name(word, task)]
+    return likely or fresh
+
+
+def _stands_as_name(word: str, task: str) -> bool:
+    lead = r"(?:to|into|as|named|called|name|parameter|argument|function|method|helper|option)"
+    follow = r"(?:parameter|argument|option|keyword)"
+    return bool(re.search(rf"\b{lead}\s+[`'\"]?{re.escape(word)}\b|\b{re.escape(word)}[`'\"]?\s+{follow}\b", task))
+
+
+def _is_file(word: str, task: str) -> bool:
+    return bool(re.search(rf"\b{re.escape(word)}\.\w+|/{re.escape(word)}\b", task))
+
+
+def parts_of(task: str) -> tuple[str, ...]:
+    """Return the tasks that a task consists of: its lines, numbered or not, and what ``;`` or ``then`` sets apart."""
+    pieces = re.split(r"\n+|;\s+|(?:,\s*|\.\s+)?\b(?:and then|then)\b[,:]?\s+", task)
+    cleaned = [re.sub(r"^\s*(?:[-*•]|\d+[.)])\s+", "", piece).strip() for piece in pieces]
+    parts = [piece for piece in cleaned if len(_WORD.findall(piece)) > 1]
+    return tuple(parts) if 1 < len(parts) <= MOST_CALLS else (task,)
+
+
+def _json(value: JsonValue) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _literal(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def describe(call: ToolCall) -> str:
+    """Return a call in the words of the plan that the user sees."""
+    get = call.arguments.get
+    target = " ".join(str(part) for part in (get("path"), get("symbol")) if part)
+    match call.name:
+        case "rename":
+            return f"rename {target} to {get('new_name')}"
+        case "move":
+            return f"move {target} to {get('destination')}"
+        case "extract":
+            return f"extract {get('new_name')} from {target}"
+        case "inline":
+            return f"inline {target}"
+        case "parameter":
+            to = f" to {get('new_name')}" if get("action") == "rename" else ""
+            return f"{get('action')} parameter {get('name')}{to} of {target}"
+        case "replace":
+            return f"replace {get('pattern')} with {get('replacement')}"
+        case _:
+            return f"{call.name} {target}"

@@ -1,0 +1,136 @@
+"""Has the engine write one constrained turn while the user sees how far it is."""
+
+import threading
+from collections.abc import Callable
+
+from khepri.agent.events import Event, PrefillProgress, Thinking
+from khepri.agent.guards import repeats_itself
+from khepri.agent.prompt import Prompt
+from khepri.agent.protocol import TRIGGER
+from khepri.engine.buffer import JobState, Snapshot
+from khepri.engine.request import DraftMode, Generation, Request, SamplingParams, ToolCallGrammar
+from khepri.engine.worker import EngineWorker, Job
+from khepri.errors import CancelledError, ContextFullError
+
+_POLL_S = 1 / 30
+_LEAST_ROOM_TOKENS = 64
+
+
+class Writer:
+    """Writes turns that are constrained from their first token on. One thread; ``cancel`` is for any."""
+
+    def __init__(
+        self,
+        engine: EngineWorker,
+        sampling: SamplingParams,
+        draft: DraftMode,
+        gamma: int | None,
+        emit: Callable[[Event], None],
+    ) -> None:
+        """Prepare.
+
+        Args:
+            engine: The engine; need not be loaded yet.
+            sampling: How tokens are chosen.
+            draft: Who may propose tokens.
+            gamma: Proposed tokens verified in one pass; None chooses at every step.
+            emit: Told how far a turn is.
+        """
+        self._engine = engine
+        self._sampling = sampling
+        self._draft = draft
+        self._gamma = gamma
+        self._emit = emit
+        self._job: Job | None = None
+        self._cancelled = threading.Event()
+        self.generations: list[Generation] = []
+        """Every turn that was written, in order."""
+
+    @property
+    def is_cancelled(self) -> bool:
+        """True once ``cancel`` was called."""
+        return self._cancelled.is_set()
+
+    def cancel(self) -> None:
+        """Stop what is being written, and refuse everything later."""
+        self._cancelled.set()
+        job = self._job
+        if job is not None:
+            job.cancel()
+
+    def write(self, prompt: Prompt, lark: str, max_tokens: int) -> str:
+        """Continue a prompt within a grammar, append what came to it, and return the text.
+
+        Args:
+            prompt: Its last turn is the model's, and open.
+            lark: Grammar of the whole turn (llguidance's dialect).
+            max_tokens: Most tokens; a turn that is cut off there is returned as it is.
+
+        Raises:
+            CancelledError: ``cancel`` was called.
+            ContextFullError: The context has no room for an answer.
+            ModelError: The engine failed.
+        """
+        room = self._engine.backend.capabilities.context_tokens - len(prompt)
+        if room < _LEAST_ROOM_TOKENS:
+            raise ContextFullError(
+                f"the task needs {len(prompt) + _LEAST_ROOM_TOKENS} tokens and the context holds {len(prompt) + room}",
+                "name a smaller piece of code, or raise context_tokens",
+                needed_tokens=len(prompt) + _LEAST_ROOM_TOKENS,
+                context_tokens=len(prompt) + room,
+            )
+        self.check()
+        grammar = ToolCallGrammar(TRIGGER, lark, 0, forced=True)
+        request = Request(prompt.ids, min(max_tokens, room), self._sampling, grammar, self._draft, self._gamma)
+        self._job = job = self._engine.submit(request)
+        if self._cancelled.is_set():
+            job.cancel()
+        self._follow(job)
+        generation = job.result()
+        self._job = None
+        self.generations.append(generation)
+        self.check()
+        prompt.reply(generation.tokens)
+        return generation.text
+
+    def _follow(self, job: Job) -> None:
+        text, cursor = "", 0
+        while True:
+            done = job.wait(_POLL_S)
+            snapshot = job.buffer.snapshot
+            piece, cursor = job.buffer.read(cursor)
+            text += piece
+            if snapshot.state is JobState.PREFILL:
+                self._emit(prefill_progress(snapshot))
+            elif piece:
+                self._emit(Thinking(text, snapshot.completion_tokens, rate(snapshot), acceptance(snapshot)))
+                if repeats_itself(text):
+                    job.cancel()
+            if done:
+                return
+
+    def check(self) -> None:
+        """Give up if ``cancel`` was called.
+
+        Raises:
+            CancelledError: It was.
+        """
+        if self._cancelled.is_set():
+            raise CancelledError("interrupted; nothing was written")
+
+
+def prefill_progress(snapshot: Snapshot) -> PrefillProgress:
+    """Return how far the evaluation of a prompt is."""
+    evaluated = snapshot.prefilled_tokens - snapshot.cached_tokens
+    per_s = evaluated / snapshot.prefill_s if snapshot.prefill_s else 0.0
+    return PrefillProgress(snapshot.prefilled_tokens, snapshot.prompt_tokens, snapshot.cached_tokens, per_s)
+
+
+def rate(snapshot: Snapshot) -> float:
+    """Return the tokens per second of a turn so far."""
+    return snapshot.completion_tokens / snapshot.decode_s if snapshot.decode_s else 0.0
+
+
+def acceptance(snapshot: Snapshot) -> float | None:
+    """Return accepted over proposed tokens; None when nothing was drafted."""
+    return snapshot.accepted_tokens / snapshot.drafted_tokens if snapshot.drafted_tokens else None

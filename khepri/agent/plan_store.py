@@ -1,0 +1,84 @@
+"""Keeps what an unfinished change has come to, step by step, so that it can go on where it was interrupted."""
+
+import base64
+import hashlib
+import json
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from khepri.agent.protocol import ToolCall
+from khepri.edits.change import FileChange, change_set
+from khepri.edits.files import digest, write_atomically
+from khepri.edits.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class StoredPlan:
+    """A plan, and what its finished steps propose."""
+
+    calls: tuple[ToolCall, ...]
+    done: int
+    """How many of the calls are finished, from the first on."""
+    files: tuple[FileChange, ...]
+    """What they propose; ``before`` is what the files held."""
+
+
+class PlanStore:
+    """The unfinished change of one repository. One thread; a folder that cannot be written keeps nothing."""
+
+    def __init__(self, root: Path, folder: Path) -> None:
+        """Name the place; nothing is read or made.
+
+        Args:
+            root: Real path of the repository's root.
+            folder: ``paths.plans_dir()``.
+        """
+        self._path = folder / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:24]}.json"
+
+    def save(self, task: str, calls: tuple[ToolCall, ...], done: int, workspace: Workspace) -> None:
+        """Remember that the first ``done`` calls of a plan are finished."""
+        files = workspace.changes(task).files
+        record = {
+            "task": task,
+            "calls": [{"name": call.name, "arguments": dict(call.arguments)} for call in calls],
+            "done": done,
+            "files": [
+                {"path": each.path, "before": digest(each.before), "after": _written(each.after)} for each in files
+            ],
+        }
+        with suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_atomically(self._path, json.dumps(record).encode())
+            self._path.chmod(0o600)
+
+    def load(self, task: str, workspace: Workspace) -> StoredPlan | None:
+        """Return what was kept of this very task, if the files are still what they were; else None."""
+        try:
+            record = json.loads(self._path.read_bytes())
+            if record["task"] != task:
+                return None
+            calls = tuple(ToolCall(call["name"], call["arguments"]) for call in record["calls"])
+            files = []
+            for entry in record["files"]:
+                before = workspace.read(entry["path"])
+                if digest(before) != entry["before"]:
+                    return None
+                files.append(FileChange(entry["path"], before, _read(entry["after"])))
+            return StoredPlan(calls, int(record["done"]), change_set(task, files).files)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def forget(self) -> None:
+        """Remove what was kept: the change has come to its end."""
+        with suppress(OSError):
+            self._path.unlink()
+
+
+def _written(data: bytes | None) -> str | None:
+    return None if data is None else base64.b85encode(data).decode()
+
+
+def _read(text: str | None) -> bytes | None:
+    return None if text is None else base64.b85decode(text)

@@ -1,0 +1,136 @@
+"""Has the model write one definition or file anew, and shows it what was wrong until a guard lets it pass.
+
+The fence's first line is given, so that the target is one that exists; its last one ends the turn. Nothing is written.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from khepri import assets
+from khepri.agent.generation import Writer
+from khepri.agent.prompt import Prompt
+from khepri.agent.protocol import ToolCall
+from khepri.config import EditForm
+from khepri.edits.blocks import with_blocks
+from khepri.edits.change import FileChange
+from khepri.edits.locate import Target, find_target, read_source
+from khepri.edits.refusal import EditRefusedError, Refusal
+from khepri.edits.rewrite import rewritten
+from khepri.edits.workspace import Workspace
+from khepri.tools.rewrite import fence_header, fence_mark, fenced
+
+MOST_TRIES: Final = 3
+_SPARE_TOKENS: Final = 320
+_GROWTH: Final = 1.5
+_TEMPLATES: Final = {
+    EditForm.FUNCTION: "edit/rewrite.md",
+    EditForm.FILE: "edit/file.md",
+    EditForm.BLOCKS: "edit/blocks.md",
+}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A check that fails after a change, for the model to mend."""
+
+    command: str
+    output: str
+    """What the model is shown of it."""
+
+
+class Rewriting:
+    """Writes code anew in one conversation. One thread."""
+
+    def __init__(self, writer: Writer, workspace: Workspace, task: str, form: EditForm) -> None:
+        """Prepare.
+
+        Args:
+            writer: Writes the turns.
+            workspace: The files as they are, with what was proposed before.
+            task: What the user asked for.
+            form: In what form the model writes a change.
+        """
+        self._writer = writer
+        self._workspace = workspace
+        self._task = task
+        self._form = form
+
+    def use(self, workspace: Workspace) -> None:
+        """Work on the files of another workspace from here on."""
+        self._workspace = workspace
+
+    def rewrite(self, prompt: Prompt, path: str, symbol: str, failure: Failure | None = None) -> FileChange:
+        """Return the change of one definition or file.
+
+        Args:
+            prompt: The conversation so far, the model's turn open; it is not touched.
+            path: A file of the repository.
+            symbol: A definition in it; empty for the whole file.
+            failure: What the last change broke.
+
+        Raises:
+            EditRefusedError: There is no such code, or nothing that the model wrote passes the guards; the reason is
+                that of its last try.
+            CancelledError: The task was cancelled.
+            ContextFullError: The code does not fit into the context.
+        """
+        source = read_source(self._workspace, path)
+        target = find_target(source, "" if self._form is EditForm.FILE else symbol)
+        conversation = prompt.fork()
+        conversation.write_call(json.dumps({"name": "rewrite", "arguments": {"path": path, "symbol": target.symbol}}))
+        conversation.follow(self._message(target, failure))
+        max_tokens = int(_GROWTH * prompt.count_tokens(target.text)) + _SPARE_TOKENS
+        refusal: EditRefusedError | None = None
+        for _ in range(MOST_TRIES):
+            if refusal is not None:
+                hint = f"; {refusal.hint}" if refusal.hint else ""
+                conversation.follow(assets.render_prompt("edit/repair.md", problem=refusal.message, hint=hint).strip())
+            written = self._writer.write(conversation, fence_grammar(target), max_tokens)
+            try:
+                return self._change(target, body_of(written, target))
+            except EditRefusedError as error:
+                refusal = error
+        assert refusal is not None
+        raise refusal
+
+    def _change(self, target: Target, code: str) -> FileChange:
+        if self._form is EditForm.BLOCKS:
+            return with_blocks(target, code, self._task)
+        return rewritten(target, code, self._task)
+
+    def _message(self, target: Target, failure: Failure | None) -> str:
+        code = fenced(target)
+        if failure is not None:
+            return assets.render_prompt(
+                "edit/check_failed.md", command=failure.command, output=failure.output, code=code, task=self._task
+            ).strip()
+        return assets.render_prompt(_TEMPLATES[self._form], code=code, task=self._task).strip()
+
+
+def fence_grammar(target: Target) -> str:
+    """Return the Lark grammar of a fence whose first line names the target, up to the line that closes it."""
+    header = json.dumps(f"{fence_header(target)}\n", ensure_ascii=False)
+    closing = fence_mark(target)
+    return f"start: {header} body\nbody[lazy]: /(.|\\n)*\\n{closing}/"
+
+
+def body_of(written: str, target: Target) -> str:
+    """Return what stands in the fence.
+
+    Raises:
+        EditRefusedError: The fence was not closed: the text was cut off.
+    """
+    header, closing = fence_header(target), fence_mark(target)
+    body = written.strip("\n").removeprefix(header).removeprefix("\n")
+    if not re.search(rf"(?:^|\n){closing}\s*\Z", body):
+        raise EditRefusedError(
+            Refusal.MALFORMED, "the code was cut off before its end", "write the code once and close the fence"
+        )
+    return body.rstrip().removesuffix(closing)
+
+
+def rewrite_call(path: str, symbol: str) -> ToolCall:
+    """Return the call that asks for one definition or file to be written anew."""
+    return ToolCall("rewrite", {"path": path, "symbol": symbol} if symbol else {"path": path})

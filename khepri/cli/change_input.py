@@ -1,0 +1,146 @@
+"""Puts a change before the user in a terminal: a coloured diff, and y, n, s, e or q."""
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.text import Text
+
+from khepri.edits.change import ChangeSet, FileChange, change_set
+from khepri.edits.patch import file_patch
+from khepri.edits.refusal import EditRefusedError
+from khepri.edits.review import Decision
+from khepri.repo.text import printable
+
+_QUESTION: Final = "Write it? [y]es, [n]o, [s]ome of it, [e]dit, [q]uit: "
+_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
+_MOST_LINES: Final = 400
+
+
+def ask_about(changes: ChangeSet, console: Console) -> Decision:
+    """Show a change and return what the user decides; end of input is no.
+
+    Args:
+        changes: What is proposed.
+        console: Where it is shown; questions are read from the standard input.
+    """
+    show(changes, console)
+    while True:
+        match _answer(console, _QUESTION):
+            case "y" | "yes":
+                return Decision.apply(changes)
+            case "n" | "no" | "q" | "quit" | None:
+                return Decision.reject()
+            case "s" | "some":
+                kept = _some(changes, console)
+                if kept is None:
+                    continue
+                if not kept.files:
+                    return Decision.reject()
+                changes = kept
+                show(changes, console)
+            case "e" | "edit":
+                changes = _edited(changes, console)
+                if not changes.files:
+                    return Decision.reject()
+                show(changes, console)
+            case _:
+                console.print("y writes it, n and q do not, s asks for each part, e opens your editor", style="dim")
+
+
+def show(changes: ChangeSet, console: Console, most_lines: int | None = None) -> None:
+    """Print a change as a coloured patch, and what it comes to."""
+    shown = 0
+    for change in changes.files:
+        lines = _patch_lines(change)
+        room = (most_lines or _MOST_LINES * max(1, len(changes.files))) - shown
+        for line in lines[: max(0, room)]:
+            console.print(_coloured(line), soft_wrap=True, highlight=False)
+        if len(lines) > room:
+            console.print(f"[… {len(lines) - max(0, room)} more lines of {change.path}]", style="dim", markup=False)
+        shown += len(lines)
+    files = f"{len(changes.files)} file{'s' * (len(changes.files) != 1)}"
+    console.print(f"{files}, {changes.added_lines} lines added, {changes.removed_lines} removed", highlight=False)
+
+
+def _patch_lines(change: FileChange) -> list[str]:
+    return printable(file_patch(change).decode("utf-8", "replace")).rstrip("\n").split("\n")
+
+
+def _coloured(line: str) -> Text:
+    is_header = line.startswith(("diff ", "--- ", "+++ ", "new file", "deleted file"))
+    return Text(line, style="bold" if is_header else _STYLES.get(line[:1], ""))
+
+
+def _some(changes: ChangeSet, console: Console) -> ChangeSet | None:
+    """Ask for each hunk; return what is left, or None if the user wants to go back."""
+    files = []
+    for change in changes.files:
+        accepted = set()
+        hunks = change.hunks
+        for hunk in hunks:
+            part = change.keep({hunk.number})
+            if part is None:
+                continue
+            for line in _patch_lines(part):
+                console.print(_coloured(line), soft_wrap=True, highlight=False)
+            match _answer(
+                console, f"This part ({hunk.number + 1} of {len(hunks)} in {change.path})? [y]es, [n]o, [b]ack: "
+            ):
+                case "y" | "yes":
+                    accepted.add(hunk.number)
+                case "b" | "back" | None:
+                    return None
+                case _:
+                    pass
+        kept = change.keep(accepted)
+        if kept is not None:
+            files.append(kept)
+    return change_set(changes.title, files)
+
+
+def _edited(changes: ChangeSet, console: Console) -> ChangeSet:
+    """Open the new text of each file in the user's editor, one after the other."""
+    files = []
+    for change in changes.files:
+        if change.after is None:
+            files.append(change)
+            continue
+        text = _in_editor(change.path, change.plain_text)
+        try:
+            edited = change if text is None else change.with_text(text)
+        except EditRefusedError as error:
+            console.print(f"{change.path}: {error.message}", style="red", markup=False)
+            edited = change
+        if edited is not None:
+            files.append(edited)
+    return change_set(changes.title, files)
+
+
+def _in_editor(path: str, text: str) -> str | None:
+    """Return what the editor left, or None if it failed."""
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    with tempfile.TemporaryDirectory(prefix="khepri-edit-") as folder:
+        place = Path(folder) / path.rpartition("/")[2]
+        place.write_text(text, encoding="utf-8", newline="")
+        try:
+            done = subprocess.run([*shlex.split(editor), str(place)], check=False)
+        except (OSError, ValueError) as error:
+            print(f"khepri: the editor {editor!r} cannot be started: {error}", file=sys.stderr)
+            return None
+        return place.read_text(encoding="utf-8", errors="replace") if done.returncode == 0 else None
+
+
+def _answer(console: Console, question: str) -> str | None:
+    console.print(question, end="", highlight=False, markup=False)
+    try:
+        line = sys.stdin.readline()
+    except (KeyboardInterrupt, OSError):
+        console.print()
+        return None
+    return line.strip().lower() if line else None

@@ -1,0 +1,89 @@
+"""``khepri undo``: takes changes back that Khepri wrote, the latest first."""
+
+import json
+import sys
+from datetime import datetime
+from pathlib import Path
+
+from khepri import paths
+from khepri.cli import exits
+from khepri.edits.apply import reverse, undo
+from khepri.edits.change import FileChange, change_set
+from khepri.edits.checkpoints import Checkpoint, Checkpoints
+from khepri.edits.patch import patch_of
+from khepri.edits.refusal import EditRefusedError
+from khepri.repo.root import Repository
+from khepri.repo.text import printable
+
+
+def run(cwd: Path, number: int | None, *, to: bool, lists: bool, is_dry_run: bool, as_json: bool) -> int:
+    """Take a change back, or show what can be, and return the exit code."""
+    with exits.told_as_json(as_json):
+        repository = Repository.open(cwd)
+        checkpoints = Checkpoints(repository.root, paths.checkpoints_dir())
+        if lists:
+            return _list(checkpoints, as_json=as_json)
+        chosen = _chosen(checkpoints, number, to=to)
+        if not chosen:
+            print("khepri: there is no change to take back in this repository", file=sys.stderr)
+            return exits.NOTHING_CHANGED
+        if is_dry_run:
+            return _dry_run(repository, chosen)
+        undone = []
+        for checkpoint in chosen:
+            back = undo(repository, checkpoint, checkpoints)
+            undone.append({"number": checkpoint.number, "title": checkpoint.changes.title, "paths": list(back.paths)})
+            if not as_json:
+                print(f"took back {checkpoint.number}: {printable(checkpoint.changes.title)}")
+                for path in back.paths:
+                    print(f"  {path}")
+        if as_json:
+            print(json.dumps({"undone": undone}, indent=2, ensure_ascii=False), flush=True)
+        return exits.ANSWERED
+
+
+def _chosen(checkpoints: Checkpoints, number: int | None, *, to: bool) -> list[Checkpoint]:
+    if number is None:
+        return checkpoints.all()[:1]
+    if to:
+        checkpoints.load(number)
+        return [each for each in checkpoints.all() if each.number >= number]
+    return [checkpoints.load(number)]
+
+
+def _dry_run(repository: Repository, chosen: list[Checkpoint]) -> int:
+    """Print the patch that takes the changes back; where the files have changed since, the one for what they were."""
+    for checkpoint in chosen:
+        try:
+            back = reverse(repository, checkpoint)
+        except EditRefusedError:
+            files = [FileChange(each.path, each.after, each.before) for each in checkpoint.changes.files]
+            back = change_set(checkpoint.changes.title, files)
+        sys.stdout.buffer.write(patch_of(back))
+    sys.stdout.buffer.flush()
+    return exits.ANSWERED
+
+
+def _list(checkpoints: Checkpoints, *, as_json: bool) -> int:
+    found = checkpoints.all()
+    if as_json:
+        rows = [
+            {
+                "number": each.number,
+                "title": each.changes.title,
+                "applied": datetime.fromtimestamp(each.applied_s).astimezone().isoformat(timespec="seconds"),
+                "is_complete": each.is_complete,
+                "paths": list(each.changes.paths),
+            }
+            for each in found
+        ]
+        print(json.dumps({"changes": rows}, indent=2, ensure_ascii=False), flush=True)
+        return exits.ANSWERED
+    for each in found:
+        when = datetime.fromtimestamp(each.applied_s).strftime("%Y-%m-%d %H:%M")
+        broken = "" if each.is_complete else " (broken off)"
+        files = f"{len(each.changes.files)} file{'s' * (len(each.changes.files) != 1)}"
+        print(f"{each.number:>4}  {when}  {files}  {printable(each.changes.title)[:80]}{broken}")
+    if not found:
+        print("khepri: Khepri has changed nothing in this repository", file=sys.stderr)
+    return exits.ANSWERED

@@ -1,0 +1,136 @@
+"""Which module of the repository is which file, which names it has, and whether every import still finds its name."""
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from khepri.edits.change import ChangeSet, FileChange
+from khepri.edits.refusal import EditRefusedError, Refusal
+from khepri.edits.workspace import Workspace
+from khepri.errors import ToolError
+from khepri.repo.text import decode
+
+
+@dataclass(frozen=True)
+class _Import:
+    module: str
+    """Dotted, absolute."""
+    name: str
+    line: int
+
+
+class Modules:
+    """The Python modules of a workspace, by their dotted names. One thread; for one refactoring."""
+
+    def __init__(self, workspace: Workspace, changes: ChangeSet | None = None) -> None:
+        """Name every module; nothing is read.
+
+        Args:
+            workspace: Where they lie.
+            changes: What is to be taken for done; None takes the files as they are.
+        """
+        after = {change.path: change.after for change in changes.files} if changes is not None else {}
+        kept = [path for path in workspace.files() if after.get(path, b"") is not None]
+        self._files = {path for path in (*kept, *after) if path.endswith(".py")}
+        self._names = {path: self._name_by_place(path) for path in sorted(self._files)}
+        self.paths: Mapping[str, str] = {name: path for path, name in self._names.items()}
+        """Path of the file of each module."""
+
+    def name(self, path: str) -> str:
+        """Return the dotted name of the module in a Python file, by the packages that it lies in."""
+        return self._names.get(path) or self._name_by_place(path)
+
+    def package(self, path: str) -> str:
+        """Return the dotted name of the package that relative imports of a file begin from."""
+        name = self.name(path)
+        return name if path.endswith("__init__.py") else name.rpartition(".")[0]
+
+    def _name_by_place(self, path: str) -> str:
+        parts = path.removesuffix(".py").split("/")
+        top = len(parts) - 1
+        while top > 0 and "/".join([*parts[:top], "__init__.py"]) in self._files:
+            top -= 1
+        inside = parts[top:]
+        return ".".join(inside[:-1] if inside[-1] == "__init__" and len(inside) > 1 else inside)
+
+
+def passing_modules(modules: Modules, module: str, name: str, changes: ChangeSet) -> frozenset[str]:
+    """Return the modules through which ``module.name`` can be reached: its own, and those that import it."""
+    found = {module}
+    for change in changes.files:
+        if change.before is None or not change.path.endswith(".py"):
+            continue
+        tree = _parse(change.before)
+        if tree is not None and any(each.name == name for each in _imports(tree, modules.package(change.path))):
+            found.add(modules.name(change.path))
+    return frozenset(found)
+
+
+def check_imports(workspace: Workspace, changes: ChangeSet) -> None:
+    """Make sure that a change leaves no import behind whose name is gone, and no file that cannot be parsed.
+
+    Raises:
+        EditRefusedError: It would; such a change comes of code that a refactoring library does not understand.
+    """
+    modules = Modules(workspace, changes)
+    gone = {modules.name(change.path): _gone(change) for change in changes.files if change.path.endswith(".py")}
+    for change in changes.files:
+        if not change.path.endswith(".py") or change.after is None:
+            continue
+        tree = _parse(change.after)
+        if tree is None:
+            if change.before is None or _parse(change.before) is not None:
+                raise EditRefusedError(Refusal.SYNTAX, f"{change.path} would not be Python any more")
+            continue
+        for each in _imports(tree, modules.package(change.path)):
+            if each.name in gone.get(each.module, ()) and f"{each.module}.{each.name}" not in modules.paths:
+                raise EditRefusedError(
+                    Refusal.NOT_POSSIBLE,
+                    f"{change.path} would import {each.name} from {each.module}, which does not have it any more",
+                    "make this change by hand, or in smaller steps",
+                )
+
+
+def _gone(change: FileChange) -> frozenset[str]:
+    """Return the names that a module had before a change and has not after it."""
+    before, after = (_defined(data) if data is not None else frozenset() for data in (change.before, change.after))
+    return before - after
+
+
+def _imports(tree: ast.Module, package: str) -> Iterator[_Import]:
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+        module = ".".join([*base, *([node.module] if node.module else [])])
+        for alias in node.names:
+            if alias.name != "*":
+                yield _Import(module, alias.name, node.lineno)
+
+
+def _defined(data: bytes) -> frozenset[str]:
+    """Return every name that a module binds anywhere at its top level, blocks included; a star import may bind all."""
+    tree = _parse(data)
+    names: set[str] = set()
+    queue: list[ast.AST] = list(tree.body) if tree is not None else []
+    while queue:
+        node = queue.pop()
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                names.add(node.name)
+                continue
+            case ast.Import() | ast.ImportFrom():
+                names |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+            case ast.Name(ctx=ast.Store()):
+                names.add(node.id)
+            case _:
+                pass
+        queue.extend(ast.iter_child_nodes(node))
+    return frozenset(names)
+
+
+def _parse(data: bytes) -> ast.Module | None:
+    try:
+        return ast.parse(decode(data).text)
+    except (SyntaxError, ValueError, RecursionError, ToolError):
+        return None

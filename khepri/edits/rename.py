@@ -1,0 +1,163 @@
+"""Renames a Python name everywhere it is meant, with rope, and what rope does not follow with ``mentions``."""
+
+import builtins
+import keyword
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from khepri.edits.change import ChangeSet, FileChange, change_set
+from khepri.edits.exact import replace_text
+from khepri.edits.imports import Modules, check_imports, passing_modules
+from khepri.edits.locate import Target, find_target, read_python, read_source
+from khepri.edits.mentions import rename_mentions
+from khepri.edits.refusal import EditRefusedError, Refusal
+from khepri.edits.rope_project import RopeProject
+from khepri.edits.workspace import Workspace
+from khepri.repo.symbols import outline
+from khepri.repo.text import decode
+
+if TYPE_CHECKING:
+    from rope.base.change import ChangeSet as RopeChanges
+    from rope.refactor.occurrences import Occurrence
+
+_COMMON: Final = frozenset(
+    name for kind in (str, bytes, int, float, list, dict, set, tuple, object, type) for name in dir(kind)
+) | frozenset(dir(builtins))
+_MOST_SHOWN: Final = 5
+
+
+@dataclass(frozen=True)
+class Refactoring:
+    """What a refactoring would change, and what the user should know of it."""
+
+    changes: ChangeSet
+    notes: tuple[str, ...] = ()
+    """Uses that were left because nobody can tell what they mean, and the like."""
+
+
+def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refactoring:
+    """Rename a definition, an attribute or, without ``symbol``, a module, in every file that means it.
+
+    A method is renamed with those that override it. A call on an object of unknown type is renamed if no other
+    definition of the repository has that name; otherwise it is left and noted.
+
+    Raises:
+        EditRefusedError: There is no such name, the new one is none or is taken, or rope refuses.
+    """
+    source = read_python(workspace, path)
+    check_name(new_name)
+    target = find_target(source, symbol) if symbol else None
+    old = target.name if target else Modules(workspace).name(source.path).rpartition(".")[2]
+    if old == new_name:
+        raise EditRefusedError(Refusal.NO_OP, f"{old} has that name already")
+    if target is not None:
+        _refuse_taken(target, new_name)
+    project = RopeProject(workspace)
+    unsure: list[str] = []
+    is_unique = _is_unique(workspace, project, old)
+
+    def decide(occurrence: "Occurrence") -> bool:
+        unsure.append(f"{occurrence.resource.path}:{occurrence.lineno}")
+        return is_unique
+
+    title = f"rename {old} to {new_name}"
+    changes = project.change_of(title, lambda: _rope_rename(project, source.path, target, new_name, decide))
+    if not changes.files:
+        raise EditRefusedError(Refusal.NOT_POSSIBLE, f"{title}: no use of {old} was found that could be renamed")
+    changes = _with_mentions(workspace, changes, source.path, target, old, new_name)
+    check_imports(workspace, changes)
+    return Refactoring(changes, (_note(old, unsure, is_unique=is_unique),) if unsure else ())
+
+
+def check_name(name: str) -> None:
+    """Make sure that something can be called ``name`` in Python.
+
+    Raises:
+        EditRefusedError: Nothing can.
+    """
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise EditRefusedError(Refusal.NOT_POSSIBLE, f"{name[:60]!r} is no name in Python", "choose another one")
+
+
+def _rope_rename(
+    project: RopeProject,
+    path: str,
+    target: Target | None,
+    new_name: str,
+    decide: Callable[["Occurrence"], bool],
+) -> "RopeChanges":
+    from rope.refactor.rename import Rename
+
+    offset = project.offset(target) if target else None
+    refactoring = Rename(project.project, project.file(path), offset)
+    files = project.candidates(refactoring.get_old_name())
+    is_method = target is not None and "." in target.symbol
+    return refactoring.get_changes(
+        new_name, in_hierarchy=is_method, unsure=decide if is_method else None, resources=files
+    )
+
+
+def _refuse_taken(target: Target, new_name: str) -> None:
+    scope = target.symbol.rpartition(".")[0]
+    wanted = f"{scope}.{new_name}" if scope else new_name
+    for symbol in outline(target.source.path, target.source.text):
+        if symbol.qualified_name == wanted:
+            raise EditRefusedError(
+                Refusal.NOT_POSSIBLE,
+                f"{target.source.path} defines {wanted} already, at line {symbol.start_line}",
+                "choose another name",
+            )
+    if not scope and re.search(rf"^(?:from .* )?import .*\b{re.escape(new_name)}\b", target.source.text, re.MULTILINE):
+        raise EditRefusedError(
+            Refusal.NOT_POSSIBLE, f"{target.source.path} imports another {new_name}", "choose another name"
+        )
+
+
+def _is_unique(workspace: Workspace, project: RopeProject, name: str) -> bool:
+    """True if the name is defined in one class, or one family of overriding methods, and is no word of Python's own."""
+    if name in _COMMON:
+        return False
+    owners = set()
+    for file in project.candidates(name):
+        text = read_source(workspace, file.path).text
+        owners |= {(file.path, s.qualified_name) for s in outline(file.path, text) if s.name == name}
+    return len(owners) == 1
+
+
+def _with_mentions(
+    workspace: Workspace, changes: ChangeSet, path: str, target: Target | None, old: str, new: str
+) -> ChangeSet:
+    """Rename the mentions as well, in the files that changed and in those that name the module in strings."""
+    if target is not None and "." in target.symbol:
+        return changes
+    names = Modules(workspace)
+    module = names.name(path)
+    changed = {change.path: change for change in changes.files}
+    if target is None:
+        modules = frozenset({module.rpartition(".")[0]} - {""})
+    else:
+        modules = passing_modules(names, module, old, changes)
+    for file in workspace.files():
+        if not file.endswith(".py"):
+            continue
+        change = changed.get(file)
+        if change is not None and change.after is None:
+            continue
+        before = change.before if change else workspace.read(file)
+        data = change.after if change else before
+        if data is None or old.encode() not in data:
+            continue
+        text = decode(data).text
+        renamed = rename_mentions(text, old, new, modules=modules, is_bound=target is not None and change is not None)
+        if renamed != text:
+            changed[file] = FileChange(file, before, replace_text(data, renamed))
+    return replace(changes, files=change_set("", list(changed.values())).files)
+
+
+def _note(name: str, places: list[str], *, is_unique: bool) -> str:
+    shown = ", ".join(places[:_MOST_SHOWN]) + (", …" if len(places) > _MOST_SHOWN else "")
+    if is_unique:
+        return f"nothing else is called {name}, so its uses on objects of unknown type are renamed too: {shown}"
+    return f"{len(places)} uses of .{name} may mean something else and were left: {shown}"

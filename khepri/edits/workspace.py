@@ -1,0 +1,64 @@
+"""The files of a repository as a change sees them: those on the disk, and on top of them what was proposed before.
+
+Steps that build on one another each see what the steps before them made, while nothing is written. What all of them
+come to is one change set.
+"""
+
+from collections.abc import Mapping
+
+from khepri.edits.change import ChangeSet, FileChange, change_set
+from khepri.edits.files import read_bytes
+from khepri.repo.root import Repository
+
+
+class Workspace:
+    """A repository with proposed changes laid over it. One thread; nothing is written."""
+
+    def __init__(self, repository: Repository) -> None:
+        """Begin with the files as they are on the disk."""
+        self.repository = repository
+        self._first: dict[str, bytes | None] = {}
+        self._proposed: dict[str, bytes | None] = {}
+
+    @property
+    def proposed(self) -> Mapping[str, bytes | None]:
+        """The proposed content of each file that changes; None for one that goes."""
+        return self._proposed
+
+    def files(self) -> tuple[str, ...]:
+        """Return the paths of all visible files, new ones included and those that go left out, sorted.
+
+        Raises:
+            ToolError: The folder cannot be listed.
+        """
+        on_disk = self.repository.files()
+        if not self._proposed:
+            return on_disk
+        gone = {path for path, data in self._proposed.items() if data is None}
+        new = self._proposed.keys() - gone - set(on_disk)
+        return tuple(sorted((*(path for path in on_disk if path not in gone), *new)))
+
+    def read(self, path: str) -> bytes | None:
+        """Return the content of a file by its path from the root, links resolved; None if there is none.
+
+        Raises:
+            EditRefusedError: It cannot be read.
+        """
+        return self._proposed[path] if path in self._proposed else read_bytes(self.repository.root / path)
+
+    def take(self, changes: ChangeSet) -> None:
+        """Lay a change over the files; it must have been made on what ``read`` returned."""
+        for change in changes.files:
+            assert self.read(change.path) == change.before, f"{change.path} was changed from something else"
+            self._first.setdefault(change.path, change.before)
+            self._proposed[change.path] = change.after
+
+    def drop(self, path: str) -> None:
+        """Forget what was proposed for a file."""
+        self._first.pop(path, None)
+        self._proposed.pop(path, None)
+
+    def changes(self, title: str) -> ChangeSet:
+        """Return everything that was proposed as one change of the files on the disk."""
+        files = [FileChange(path, self._first[path], after) for path, after in self._proposed.items()]
+        return change_set(title, files)
