@@ -82,6 +82,17 @@ class Context:
             self._prompt = self._opened(task, message, past)
         return self._prompt
 
+    def foretell(self, message: str) -> Prompt:
+        """Return the prompt as it would be if a message were told now; nothing is told by it."""
+        prompt = Prompt(self._engine.vocabulary)
+        told = self.ids or self._history.prompt
+        if told:
+            prompt.restore(told)
+            prompt.follow(message)
+        else:
+            prompt.open(self._make_preamble(prompt.count_tokens).text, self._history.summary + message)
+        return prompt
+
     def compact(self, task: Task, past: Sequence[Turn]) -> None:
         """Summarise what has been told, so that the next message goes on from the summary.
 

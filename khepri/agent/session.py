@@ -27,7 +27,7 @@ from khepri.config import Config, Decoding, Draft
 from khepri.engine.backend import BackendName, KvType
 from khepri.engine.launch import EngineFiles, EngineSettings, launch
 from khepri.engine.request import DraftMode, SamplingParams
-from khepri.errors import UsageError
+from khepri.errors import KhepriError, UsageError
 from khepri.models.stores import Model
 from khepri.repo.relevance import Place, likely_places
 from khepri.repo.root import Repository
@@ -121,6 +121,30 @@ class Session:
         self._start(task, lambda: self._compact(task, asked_s))
         return task
 
+    def prefill_early(self, draft: Question | None = None) -> None:
+        """Let the model read what the next question will begin with, while the user still writes it.
+
+        Any thread; returns at once, and never fails: what cannot be read early is read with the question. Call it when
+        the session is made or resumed, and again when the attachments of the question that is being written change.
+
+        Args:
+            draft: The question as far as it is written; None stands for an empty one.
+        """
+        threading.Thread(target=self._prefill_early, args=(draft,), name="khepri-early", daemon=True).start()
+
+    def _prefill_early(self, draft: Question | None) -> None:
+        try:
+            self._engine.wait_loaded()
+            if not self._task_lock.acquire(blocking=False):
+                return  # a question is being answered, and will be followed by another state of things
+            try:
+                prompt = self._context.foretell(self._message(draft or Question(""), ()))
+            finally:
+                self._task_lock.release()
+            self._engine.prefill_ahead(prompt.ids, prompt.stable_tokens)
+        except KhepriError:
+            pass  # the question meets the same error, and says it
+
     def wait_loaded(self, timeout_s: float | None = None) -> bool:
         """Wait for the model; False if ``timeout_s`` seconds passed first.
 
@@ -148,6 +172,7 @@ class Session:
                 finished = work()
                 if self._recording is not None:
                     self._recording.tokens(self._context.ids)
+                    self._engine.keep(self._context.ids)
                 task.emit(finished)
         except BaseException as error:  # the reader waits on this thread: whatever ends it must reach the reader
             task.emit(error)

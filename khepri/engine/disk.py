@@ -140,6 +140,12 @@ class DiskTier:
         self._entries[identity] = Entry(target, path)
         self._trim(target)
 
+    def forget(self, tokens: Sequence[int]) -> None:
+        """Delete the entry of exactly these tokens, if there is one."""
+        entry = self._entries.get(path_identity(tokens))
+        if entry is not None:
+            self.discard(entry)
+
     def discard(self, entry: Entry) -> None:
         """Delete an entry."""
         self._entries.pop(path_identity(entry.tokens), None)

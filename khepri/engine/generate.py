@@ -251,6 +251,37 @@ def _prefill(engine: Engine, request: Request, output: Output, buffer: TokenBuff
     return rows
 
 
+def prefill_ahead(engine: Engine, prompt: Sequence[int], stable_tokens: int, goes_on: Callable[[int], bool]) -> None:
+    """Evaluate the beginning of a prompt that may be asked for, in the very passes that the request would take.
+
+    A pass at the end that is not full is left to the request, whose prompt may go on there, so that what was evaluated
+    ahead changes no bit of the answer.
+
+    Args:
+        engine: The target with its cache; this thread owns them.
+        prompt: Token ids, at least one.
+        stable_tokens: As in ``Request``.
+        goes_on: Told before each pass where it ends; False ends the work.
+
+    Raises:
+        DecodeError: The backend failed.
+    """
+    tokens = tuple(prompt[: engine.backend.capabilities.context_tokens])
+    position = engine.cache.match(tokens, stable_tokens)
+    try:
+        while position < len(tokens) - 1:
+            end = _end_of_pass(position, stable_tokens, len(tokens), engine.batch_tokens)
+            is_whole = end <= stable_tokens or end - position == engine.batch_tokens
+            if not is_whole or not goes_on(end):
+                return
+            _pass(engine, tokens[position:end])
+            position = end
+    except CancelledError:
+        pass
+    finally:
+        engine.cache.release()
+
+
 def _end_of_pass(position: int, stable_tokens: int, prompt_tokens: int, batch_tokens: int) -> int:
     """Return where the pass of a prefill ends that begins at ``position``."""
     return min(position + batch_tokens, stable_tokens if position < stable_tokens else prompt_tokens)

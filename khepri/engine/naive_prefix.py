@@ -54,6 +54,9 @@ class NaivePrefixCache:
         """Forget everything."""
         self.truncate(0)
 
+    def keep(self, tokens: Sequence[int], *, is_tail: bool = False) -> None:
+        """Do nothing: nothing outlives the process."""
+
     @property
     def has_unwritten(self) -> bool:
         """False."""

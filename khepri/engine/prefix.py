@@ -67,6 +67,8 @@ class RadixPrefixCache:
         self._latest: Node | None = None
         self._token_bytes: float | None = None
         self._kept: list[tuple[int, ...]] = []
+        self._tail: tuple[int, ...] | None = None
+        self._written_tail: tuple[int, ...] = ()
 
     @property
     def sequence(self) -> int:
@@ -148,29 +150,37 @@ class RadixPrefixCache:
         while (victim := self._tree.victim()) is not None:
             self._evict(victim)
 
-    def keep(self, tokens: Sequence[int]) -> None:
-        """Ask for what is held of ``tokens`` to be written to the disk by ``write_back``."""
+    def keep(self, tokens: Sequence[int], *, is_tail: bool = False) -> None:
+        """Ask for what is held of ``tokens`` to be written to the disk; see ``PrefixCache.keep``."""
         path = tuple(tokens)
-        if self._disk is not None and path not in self._kept and not self._disk.holds(path):
+        if self._disk is None or self._disk.holds(path):
+            return
+        if is_tail:
+            self._tail = path
+        elif path not in self._kept:
             self._kept.append(path)
 
     @property
     def has_unwritten(self) -> bool:
         """True if ``write_back`` has something to do."""
-        return bool(self._kept)
+        return bool(self._kept) or self._tail is not None
 
     def write_back(self) -> bool:
         """Write one prefix to the disk; see ``PrefixCache.write_back``. No sequence may be in use."""
         if self._disk is None:
             return False
-        if not self._kept:
+        if not self.has_unwritten:
             self._disk.save_statistics()
             return False
         assert self._sequence is None, "what is in use is not complete"
-        path = self._kept.pop(0)
-        found = self._tree.match(path)
-        if found.leaf is not None and found.length >= _LEAST_KEPT_TOKENS:
-            self._disk.write(path[: found.length], self._state(found.leaf, found.length))
+        if self._kept:
+            self._write(self._disk, self._kept.pop(0))
+        elif self._tail is not None:
+            written = self._write(self._disk, self._tail)
+            before, self._tail = self._written_tail, None
+            if before and before != written and written[: len(before)] == before:
+                self._disk.forget(before)
+            self._written_tail = written or before
         return True
 
     def check_integrity(self) -> None:
@@ -259,6 +269,16 @@ class RadixPrefixCache:
     def _give_back(self) -> None:
         self._empty(self.sequence)
         self._sequence, self._tokens = None, []
+
+    def _write(self, disk: DiskTier, path: tuple[int, ...]) -> tuple[int, ...]:
+        """Write what is held of a path, if that is worth it, and return it."""
+        found = self._tree.match(path)
+        if found.leaf is None or found.length < _LEAST_KEPT_TOKENS:
+            return ()
+        held = path[: found.length]
+        if not disk.holds(held):
+            disk.write(held, self._state(found.leaf, found.length))
+        return held
 
     def _take_free(self, spared: Node | None) -> int:
         """Return a sequence that is in no use, evicting one if there is none."""

@@ -49,6 +49,14 @@ class PrefixCache(Protocol):
     def clear(self) -> None:
         """Forget everything."""
 
+    def keep(self, tokens: Sequence[int], *, is_tail: bool = False) -> None:
+        """Ask for what is held of ``tokens`` to outlive the process.
+
+        Args:
+            tokens: Token ids of a prefix.
+            is_tail: True if it is a conversation that may go on later: it takes the place of its own earlier state.
+        """
+
     @property
     def has_unwritten(self) -> bool:
         """True if ``write_back`` has something to do."""

@@ -17,7 +17,7 @@ from khepri.engine.buffer import JobState, TokenBuffer
 from khepri.engine.cascade import Cascade
 from khepri.engine.constrain import Constraint, GrammarCompiler
 from khepri.engine.draft.drafter import Drafter
-from khepri.engine.generate import Engine, generate
+from khepri.engine.generate import Engine, generate, prefill_ahead
 from khepri.engine.horizon import DrafterStatistics, Horizon
 from khepri.engine.pass_cost import PassCosts
 from khepri.engine.prefix import choose_cache
@@ -27,8 +27,10 @@ from khepri.errors import CancelledError, KhepriError, UsageError
 
 _QUEUE_JOBS = 8
 _CANCEL_GRAIN_S = 0.05
-_IDLE_S = 1.0
+_IDLE_S = 2.0
 """After so long without a job, what is worth keeping is written to the disk."""
+_IDLE_TAIL_S = 60.0
+"""The same for the tail of a conversation, which is large and changes with every turn."""
 
 CacheMaker = Callable[[Backend], PrefixCache]
 
@@ -78,6 +80,25 @@ class Job:
         self._generation = generation
         self._error = error
         self._done.set()
+
+
+class _Ahead:
+    """The beginning of a prompt that may come."""
+
+    def __init__(self, prompt: tuple[int, ...], stable_tokens: int) -> None:
+        self.prompt = prompt
+        self.stable_tokens = stable_tokens
+        self.is_wanted = True
+        self.pass_end = 0
+
+    def goes_on(self, pass_end: int) -> bool:
+        """Note where the next pass ends; False if nobody wants it any more."""
+        self.pass_end = pass_end
+        return self.is_wanted
+
+    def is_useful_to(self, prompt: Sequence[int]) -> bool:
+        """True if the running pass evaluates nothing but tokens that ``prompt`` has as well."""
+        return tuple(prompt[: self.pass_end]) == self.prompt[: self.pass_end]
 
 
 @dataclass(frozen=True)
@@ -139,7 +160,9 @@ class EngineWorker:
         self._speculation = speculation
         self._make_cache = make_cache
         self._engine: Engine | None = None
-        self._jobs: queue.Queue[Job | None] = queue.Queue(_QUEUE_JOBS)
+        self._jobs: queue.Queue[Job | _Ahead | None] = queue.Queue(_QUEUE_JOBS)
+        self._ahead: _Ahead | None = None
+        self._tail: tuple[int, ...] = ()
         self._ready = threading.Event()
         self.loaded_s = 0.0
         """When the load ended, on the clock's scale; 0 before."""
@@ -217,7 +240,40 @@ class EngineWorker:
                 self._jobs.put_nowait(job)
             except queue.Full:
                 raise UsageError(f"{_QUEUE_JOBS} requests are waiting already", "wait for one to end") from None
+            self._stop_ahead(request.prompt)
         return job
+
+    def prefill_ahead(self, prompt: Sequence[int], stable_tokens: int = 0) -> None:
+        """Evaluate the beginning of a prompt that is likely to be submitted, while there is nothing else to do.
+
+        Any thread; returns at once, also while the model loads. Call it when a conversation is opened, with the ids of
+        its preamble and of an empty question, and again whenever the question that is being written changes: the
+        latest call counts, what it has in common with those before is not evaluated again, and what it has not is all
+        that is lost. ``submit`` goes first, finds what was evaluated in the cache, and loses no bit of its answer by
+        it. Full passes only are evaluated after the stable part, so that words gain nothing, and a file does.
+
+        Args:
+            prompt: Token ids as the request would have them; what the request adds at the end does not matter.
+            stable_tokens: As in ``Request``.
+        """
+        ahead = _Ahead(tuple(prompt), stable_tokens)
+        with self._lock:
+            if self._closing.is_set() or self._load_error is not None or not prompt:
+                return
+            self._stop_ahead(ahead.prompt)
+            try:
+                self._jobs.put_nowait(ahead)
+            except queue.Full:
+                return  # whoever is that busy has no time for guesses
+            self._ahead = ahead
+
+    def keep(self, tokens: Sequence[int]) -> None:
+        """Let what is held of a conversation outlive the process: written when the engine is idle, or closed.
+
+        Any thread; returns at once. The latest call counts.
+        """
+        with self._lock:
+            self._tail = tuple(tokens)
 
     def close(self) -> None:
         """Cancel the running job, drop the waiting ones, free the model and end the thread.
@@ -229,6 +285,7 @@ class EngineWorker:
                 self._closing.set()
                 if self._running is not None:
                     self._cancel(self._running)
+                self._stop_ahead(())
                 self._drain()
                 self._jobs.put_nowait(None)  # there is room: nobody submits any more
         self._thread.join()
@@ -249,7 +306,7 @@ class EngineWorker:
                 job = self._jobs.get_nowait()
             except queue.Empty:
                 return
-            if job is not None and not job.is_done:
+            if isinstance(job, Job) and not job.is_done:
                 job.finish(None, _closed_too_early())
 
     def _loaded(self) -> Engine:
@@ -274,8 +331,7 @@ class EngineWorker:
         try:
             while (job := self._next_job(engine)) is not None:
                 self._serve(engine, job)
-            while engine.cache.write_back():
-                pass
+            self._write_back(engine, with_tail=True)
             self._speculation.save_costs(engine.backend, engine.costs)
         finally:
             engine.cascade.close()
@@ -286,14 +342,47 @@ class EngineWorker:
         """Wait for a job; what is worth keeping is written meanwhile, once the caller is heard of no more."""
         while True:
             try:
-                return self._jobs.get(timeout=_IDLE_S if engine.cache.has_unwritten else None)
+                job = self._jobs.get(timeout=_IDLE_S if engine.cache.has_unwritten else _IDLE_TAIL_S)
             except queue.Empty:
-                engine.cache.write_back()
+                self._write_back(engine, with_tail=not engine.cache.has_unwritten)
+                continue
+            if not isinstance(job, _Ahead):
+                return job
+            if self._jobs.empty():
+                self._prefill_ahead(engine, job)
+
+    def _write_back(self, engine: Engine, *, with_tail: bool) -> None:
+        """Write what is worth keeping, until somebody wants something else."""
+        with self._lock:
+            tail, self._tail = (self._tail, ()) if with_tail else ((), self._tail)
+        if tail:
+            engine.cache.keep(tail, is_tail=True)
+        while (self._closing.is_set() or self._jobs.empty()) and engine.cache.write_back():
+            pass
+
+    def _prefill_ahead(self, engine: Engine, ahead: _Ahead) -> None:
+        try:
+            prefill_ahead(engine, ahead.prompt, ahead.stable_tokens, ahead.goes_on)
+        except KhepriError:
+            pass  # a request that meets the same error says it to whoever asked
+        with self._lock:
+            if self._ahead is ahead:
+                self._ahead = None
+            engine.backend.resume()
+
+    def _stop_ahead(self, prompt: Sequence[int]) -> None:
+        """Make way for a prompt: at once, unless the running pass is of use to it. With the lock only."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is None:
+            return
+        ahead.is_wanted = False
+        if self._ready.is_set() and ahead.pass_end and not ahead.is_useful_to(prompt):
+            self.backend.interrupt()
 
     def _fail_until_closed(self, error: BaseException) -> None:
         while (job := self._jobs.get()) is not None:
             with self._lock:
-                if not job.is_done:
+                if isinstance(job, Job) and not job.is_done:
                     job.finish(None, error)
 
     def _compile(self) -> None:

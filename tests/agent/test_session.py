@@ -10,7 +10,7 @@ import pytest
 from khepri.agent.events import AnswerDelta, Event, Finished, ModelLoading, Notice, PrefillProgress, ToolFinished
 from khepri.agent.session import Session
 from khepri.agent.task import Attachment, Question, Task
-from khepri.config import Config
+from khepri.config import Config, Draft
 from khepri.engine.request import DraftCount, DrafterName, Request
 from khepri.engine.worker import EngineWorker, Job
 from khepri.errors import CancelledError, ContextFullError, KhepriError, ModelError
@@ -235,3 +235,40 @@ def test_an_empty_repository_and_one_without_visible_files_can_be_asked_about(tm
     empty.mkdir()
     with session(empty, tiny_model) as running:
         assert ask(running, "What is here?")[0].stop_reason in ("answered", "max_tokens")
+
+
+def test_a_second_session_begins_with_the_preamble_from_the_disk_and_says_the_same(
+    root: Path, tiny_model: Path, jobs: list[Job]
+) -> None:
+    answers = {}
+    for name, megabytes in (("none", 0), ("first", 100), ("restored", 100)):
+        config = settings(draft=Draft.OFF, cache_disk_mb=megabytes)
+        with session(root, tiny_model, config) as running:
+            finished, _ = ask(running, "Where is retry?")
+            stable = running._context._prompt.stable_tokens  # type: ignore[union-attr]
+        answers[name] = (finished.answer, finished.usage.completion_tokens)
+        assert jobs[0].result().cached_tokens == (stable if name == "restored" else 0)
+        jobs.clear()
+    assert len(set(answers.values())) == 1
+
+
+def test_what_is_read_early_changes_nothing_but_the_time(root: Path, tiny_model: Path, jobs: list[Job]) -> None:
+    answers = []
+    attachment = Attachment("notes.txt", "remember the milk\n" * 40)
+    for is_early in (False, True):
+        with session(root, tiny_model, settings(draft=Draft.OFF, cache_disk_mb=0)) as running:
+            if is_early:
+                running.prefill_early(Question("", (attachment,)))
+                deadline = time.monotonic() + 60
+                while running._engine._ahead is None:
+                    assert time.monotonic() < deadline
+                    time.sleep(0.01)
+                while running._engine._ahead is not None:
+                    assert time.monotonic() < deadline
+                    time.sleep(0.01)
+            finished, _ = ask(running, "What does it say?", attachment)
+            answers.append(finished.answer)
+            stable = running._context._prompt.stable_tokens  # type: ignore[union-attr]
+            cached = jobs[-1].result().cached_tokens
+            assert (cached > stable) == is_early
+    assert answers[0] == answers[1]

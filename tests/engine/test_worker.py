@@ -11,6 +11,9 @@ from khepri.agent.protocol import TRIGGER, tool_grammar
 from khepri.engine.backend import Backend, LoadOptions
 from khepri.engine.backends.llama_cpp import LlamaCppBackend
 from khepri.engine.buffer import JobState
+from khepri.engine.disk import DiskTier
+from khepri.engine.prefix import RadixPrefixCache
+from khepri.engine.prefix_cache import PrefixCache
 from khepri.engine.request import Request, SamplingParams, StopReason, ToolCallGrammar
 from khepri.engine.worker import EngineWorker, Job
 from khepri.errors import ContextFullError, DecodeError, KhepriError, ModelLoadError, UsageError
@@ -369,3 +372,81 @@ def test_a_program_that_forgets_to_close_ends_as_it_wants_to(
     for _ in range(4):
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         assert (done.returncode, done.stderr) == (status, "")
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+LONG = tuple(range(60))
+
+
+def test_what_is_prefilled_ahead_is_what_the_request_would_have_evaluated_in_the_same_passes(start: Start) -> None:
+    early, late = ScriptedBackend(), ScriptedBackend()
+    worker = start(lambda: early)
+    worker.prefill_ahead((*LONG, 1, 2), stable_tokens=20)
+    until(lambda: len(early.evaluated) == 60)  # 20 stable ones, and five full passes of 8
+    request = Request((*LONG, 7, 8, 9), 4, stable_tokens=20)
+    generation = worker.submit(request).result()
+    assert generation.cached_tokens == 60
+    assert generation.tokens == start(lambda: late).submit(request).result().tokens
+    assert early.passes[:-3] == late.passes[:-3]
+
+
+def test_a_request_goes_first_and_keeps_what_is_of_use_to_it(start: Start) -> None:
+    backend = ScriptedBackend(seconds_per_token=0.02)
+    worker = start(lambda: backend)
+    worker.prefill_ahead(LONG)
+    until(lambda: len(backend.evaluated) > 2)
+    generation = worker.submit(Request((*LONG, 5), 1)).result()
+    assert generation.cached_tokens >= 8
+    assert backend.evaluated == [*LONG, 5], "nothing was evaluated twice"
+
+
+def test_a_request_that_is_another_does_not_wait_for_the_pass(start: Start) -> None:
+    backend = ScriptedBackend(seconds_per_token=30)
+    worker = start(lambda: backend)
+    worker.prefill_ahead(LONG)
+    until(lambda: bool(backend.threads))
+    backend.seconds_per_token = 0.0
+    job = worker.submit(Request((99, 98), 1))
+    assert job.wait(5)
+    assert len(job.result().tokens) == 1
+
+
+def test_a_changed_draft_loses_only_its_tail(start: Start) -> None:
+    backend = ScriptedBackend()
+    worker = start(lambda: backend)
+    for tail in range(3):
+        worker.prefill_ahead((*LONG[:40], *[tail] * 17))
+        until(lambda tail=tail: backend.evaluated.count(tail) >= 16)  # type: ignore[misc]
+    assert backend.evaluated.count(30) == 1
+
+
+def test_prefilling_ahead_of_a_failing_backend_and_of_a_closed_engine_is_no_error(start: Start) -> None:
+    backend = ScriptedBackend(fail_at={5: DecodeError("the pass failed")})
+    worker = start(lambda: backend)
+    worker.prefill_ahead(LONG)
+    until(lambda: not backend.fail_at)
+    assert len(worker.submit(Request(LONG, 2)).result().tokens) == 2
+    worker.prefill_ahead((1,) * 200)
+    worker.close()
+    worker.prefill_ahead(LONG)
+
+
+def test_what_was_asked_to_be_kept_is_on_the_disk_when_the_engine_is_closed(tmp_path: Path) -> None:
+    def make_cache(backend: Backend) -> PrefixCache:
+        return RadixPrefixCache(backend, disk=DiskTier(tmp_path, "context", 10**9))
+
+    prompt = (*LONG, *LONG)
+    for turn in range(3):
+        backend = ScriptedBackend(context_tokens=1000, sequences=4)
+        with EngineWorker(lambda backend=backend: backend, 8, make_cache=make_cache) as worker:  # type: ignore[misc]
+            generation = worker.submit(Request((*prompt, turn), 30, stable_tokens=70)).result()
+            prompt = (*prompt, turn, *generation.tokens)
+            worker.keep(prompt)
+        assert generation.cached_tokens == (0 if not turn else len(prompt) - 32)
+    assert len(list(tmp_path.glob("*.kv"))) == 4

@@ -94,6 +94,8 @@ class ScriptedBackend:
         self._interrupted = threading.Event()
         self.is_closed = False
         self.threads: set[str] = set()
+        self.passes: list[tuple[int, int]] = []
+        """Position and width of every pass."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -117,6 +119,7 @@ class ScriptedBackend:
             raise DecodeError("the batch has a strange token or does not continue its sequence")
         if held + count > self.context_tokens or len(self._cells) + count > self.capabilities.cells:
             raise ContextFullError("no cell is free", needed_tokens=held + count, context_tokens=self.context_tokens)
+        self.passes.append((held, count))
         if self.quick:
             self._cells += [_Cell(token, held + at, b"", {batch.sequence}) for at, token in enumerate(batch.tokens)]
             return np.zeros((1, self.vocabulary.size), dtype=np.float32)
