@@ -47,8 +47,9 @@ format: setup-dev ## format the code and repair what the linter can repair
 	@$(BIN)/ruff format
 	@$(BIN)/ruff check --fix
 
-eval: setup-dev model ## ask the evaluation questions and report the score (minutes)
+eval: setup-dev model ## ask the evaluation questions, do the edit tasks, report both (an hour)
 	@$(BIN)/python -m tests.eval --output build/eval.json
+	@$(BIN)/python -m tests.eval.edits
 
 setup: $(RUNTIME) ## create .venv and install Khepri into it
 setup-dev: $(DEV) ## the same with the tools for development

@@ -188,6 +188,9 @@ class _Definition:
         place = self._place(last.end_lineno, last.end_col_offset)
         while self.text[place] == ")" and self._closes_default(place):
             place += 1
+        if arguments.posonlyargs and not arguments.args and not arguments.kwonlyargs:
+            slash = re.match(r"\s*,\s*/", self.text[place:])
+            place += slash.end() if slash else 0
         return self._separated(place, text)
 
     def removal(self, name: str) -> _Edit:

@@ -5,12 +5,13 @@ import keyword
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
 from khepri.edits.imports import Modules, check_imports, passing_modules
-from khepri.edits.locate import Target, find_target, read_python, read_source
+from khepri.edits.locate import Target, find_target, read_python
 from khepri.edits.mentions import rename_mentions
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rope_project import RopeProject
@@ -55,20 +56,27 @@ def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refac
     if target is not None:
         _refuse_taken(target, new_name)
     project = RopeProject(workspace)
-    unsure: list[str] = []
-    is_unique = _is_unique(workspace, project, old)
+    unsure: dict[str, None] = {}
 
-    def decide(occurrence: "Occurrence") -> bool:
-        unsure.append(f"{occurrence.resource.path}:{occurrence.lineno}")
-        return is_unique
+    def decide(occurrence: "Occurrence", *, is_meant: bool) -> bool:
+        unsure[f"{occurrence.resource.path}:{occurrence.lineno}"] = None
+        return is_meant
 
     title = f"rename {old} to {new_name}"
-    changes = project.change_of(title, lambda: _rope_rename(project, source.path, target, new_name, decide))
+
+    def run(*, is_meant: bool) -> ChangeSet:
+        chosen = partial(decide, is_meant=is_meant)
+        return project.change_of(title, lambda: _rope_rename(project, source.path, target, new_name, chosen))
+
+    changes = run(is_meant=False)
+    is_unique = bool(unsure) and _is_last(workspace, project, changes, old)
+    if is_unique:
+        changes = run(is_meant=True)
     if not changes.files:
         raise EditRefusedError(Refusal.NOT_POSSIBLE, f"{title}: no use of {old} was found that could be renamed")
     changes = _with_mentions(workspace, changes, source.path, target, old, new_name)
     check_imports(workspace, changes)
-    return Refactoring(changes, (_note(old, unsure, is_unique=is_unique),) if unsure else ())
+    return Refactoring(changes, (_note(old, list(unsure), is_unique=is_unique),) if unsure else ())
 
 
 def check_name(name: str) -> None:
@@ -93,6 +101,8 @@ def _rope_rename(
     offset = project.offset(target) if target else None
     refactoring = Rename(project.project, project.file(path), offset)
     files = project.candidates(refactoring.get_old_name())
+    if target is None:
+        files.append(project.file(path))
     is_method = target is not None and "." in target.symbol
     return refactoring.get_changes(
         new_name, in_hierarchy=is_method, unsure=decide if is_method else None, resources=files
@@ -115,15 +125,17 @@ def _refuse_taken(target: Target, new_name: str) -> None:
         )
 
 
-def _is_unique(workspace: Workspace, project: RopeProject, name: str) -> bool:
-    """True if the name is defined in one class, or one family of overriding methods, and is no word of Python's own."""
+def _is_last(workspace: Workspace, project: RopeProject, changes: ChangeSet, name: str) -> bool:
+    """True if no definition of the name is left after a change, and the name is no word of Python's own."""
     if name in _COMMON:
         return False
-    owners = set()
+    after = {change.path: change.after for change in changes.files}
     for file in project.candidates(name):
-        text = read_source(workspace, file.path).text
-        owners |= {(file.path, s.qualified_name) for s in outline(file.path, text) if s.name == name}
-    return len(owners) == 1
+        data = after.get(file.path, workspace.read(file.path))
+        text = decode(data).text if data else ""
+        if any(symbol.name == name for symbol in outline(file.path, text)):
+            return False
+    return True
 
 
 def _with_mentions(

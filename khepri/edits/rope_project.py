@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from rope.base.change import Change, ChangeContents, CreateResource, MoveResource, RemoveResource
 from rope.base.change import ChangeSet as RopeChanges
 from rope.base.exceptions import RopeError
+from rope.base.fscommands import unicode_to_file_data
 from rope.base.prefs import ImportPrefs, Prefs
 from rope.base.project import Project
 from rope.base.resources import File
@@ -45,8 +46,9 @@ class _ReadOnly:
         relative = Path(path).relative_to(self._workspace.repository.root).as_posix()
         data = self._workspace.read(relative) or b""
         try:
-            return decode(data).text.replace(_PUBLIC, _VEILED).encode()
-        except ToolError:
+            # rope decodes by the coding that a file declares, else as UTF-8, and this is what it decodes.
+            return bytes(unicode_to_file_data(decode(data).text.replace(_PUBLIC, _VEILED)))
+        except (ToolError, UnicodeEncodeError, LookupError):
             return data
 
     def refuse(self, *_: object) -> None:

@@ -1,0 +1,270 @@
+"""Renames, moves and their like on a small package: what must change, what must not, and what is refused."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from khepri.edits.parameters import add_parameter, remove_parameter, rename_parameter
+from khepri.edits.refactor import extract, inline, move
+from khepri.edits.refusal import EditRefusedError, Refusal
+from khepri.edits.rename import Refactoring, rename
+from khepri.edits.structural import replace_code
+from khepri.edits.workspace import Workspace
+from khepri.repo.root import Repository
+
+NET = '''"""Fetch things."""
+
+import os
+from typing import Optional
+
+__all__ = ["Session", "fetch"]
+
+
+def fetch(url: str, retries: int = 3, *, verbose: bool = False) -> Optional[str]:
+    """Fetch with fetch_all's help."""
+    if retries > 2:
+        total = retries * 2
+        print(total)
+    return os.path.join(url, str(retries))
+
+
+class Session:
+    """A Session of fetch()."""
+
+    def send(self, data: bytes, flag: int = 0) -> int:
+        return len(data)
+
+
+class Quiet(Session):
+    def send(self, data: bytes, flag: int = 0) -> int:
+        return 0
+
+
+def twice(value):
+    return value * 2
+'''
+USE = """from typing import cast
+
+from pkg.net import Session, fetch, twice
+
+NAME = "pkg.net.Session"
+TEXT = "Session expired"
+
+
+def main(session: "Session", other) -> "list[Session]":
+    # A Session is made here.
+    fetch("u", 5)
+    fetch("u", retries=4, verbose=True)
+    session.send(b"x")
+    other.send(b"x")
+    print(twice(3))
+    return [cast("Session", session), Session()]
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "repository"
+    (root / "pkg").mkdir(parents=True)
+    (root / "pkg" / "__init__.py").write_text("", encoding="utf-8")
+    (root / "pkg" / "net.py").write_text(NET, encoding="utf-8")
+    (root / "pkg" / "use.py").write_text(USE, encoding="utf-8")
+    return root
+
+
+@pytest.fixture
+def workspace(root: Path) -> Workspace:
+    return Workspace(Repository.open(root))
+
+
+def after(refactoring: Refactoring, path: str) -> str:
+    change = next(each for each in refactoring.changes.files if each.path == path)
+    assert change.after is not None
+    return change.after.decode()
+
+
+def runs(root: Path, refactoring: Refactoring) -> bool:
+    for change in refactoring.changes.files:
+        place = root / change.path
+        if change.after is None:
+            place.unlink()
+        else:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(change.after)
+    return not subprocess.run([sys.executable, "-c", "import pkg.use, pkg.net"], cwd=root, check=False).returncode
+
+
+def test_a_class_is_renamed_with_its_mentions_and_nothing_else(root: Path, workspace: Workspace) -> None:
+    done = rename(workspace, "pkg/net.py", "Session", "Conversation")
+    net, use = after(done, "pkg/net.py"), after(done, "pkg/use.py")
+    assert net == NET.replace("Session", "Conversation")
+    assert use == USE.replace("Session", "Conversation").replace('"Conversation expired"', '"Session expired"')
+    assert runs(root, done)
+
+
+def test_a_function_keeps_the_words_that_only_look_like_it(workspace: Workspace) -> None:
+    net = after(rename(workspace, "pkg/net.py", "fetch", "obtain"), "pkg/net.py")
+    assert '"""Fetch things."""' in net
+    assert "fetch_all's" in net
+    assert '__all__ = ["Session", "obtain"]' in net
+    assert '"""A Session of obtain()."""' in net
+
+
+def test_a_method_is_renamed_in_the_family_and_where_nothing_else_is_called_so(workspace: Workspace) -> None:
+    done = rename(workspace, "pkg/net.py", "Session.send", "transmit")
+    assert after(done, "pkg/net.py").count("def transmit") == 2
+    assert after(done, "pkg/use.py").count(".transmit(") == 2
+    assert "on objects of unknown type" in done.notes[0]
+
+
+def test_calls_on_unknown_objects_are_left_and_named_when_the_name_is_used_elsewhere(
+    root: Path, workspace: Workspace
+) -> None:
+    (root / "pkg" / "mail.py").write_text("class Mail:\n    def send(self): ...\n", encoding="utf-8")
+    workspace.repository.refresh()
+    done = rename(workspace, "pkg/net.py", "Session.send", "transmit")
+    assert "pkg/use.py" not in done.changes.paths
+    assert any("pkg/use.py:14" in note for note in done.notes)
+
+
+def test_a_module_is_renamed_with_its_imports(root: Path, workspace: Workspace) -> None:
+    done = rename(workspace, "pkg/net.py", "", "network")
+    assert {change.path for change in done.changes.files} == {"pkg/net.py", "pkg/network.py", "pkg/use.py"}
+    assert "from pkg.network import" in after(done, "pkg/use.py")
+
+
+@pytest.mark.parametrize("destination", ["pkg/use.py", "pkg/new.py", "pkg.new"])
+def test_a_function_moves_with_its_imports(root: Path, workspace: Workspace, destination: str) -> None:
+    done = move(workspace, "pkg/net.py", "fetch", destination)
+    assert '__all__ = ["Session"]' in after(done, "pkg/net.py")
+    assert "def fetch" not in after(done, "pkg/net.py")
+    assert runs(root, done)
+
+
+def test_lines_become_a_function_of_their_own(root: Path, workspace: Workspace) -> None:
+    done = extract(workspace, "pkg/net.py", 11, 13, "report")
+    text = after(done, "pkg/net.py")
+    assert "    report(retries)\n    return os.path.join" in text
+    assert "\n\n\ndef report(retries):\n" in text
+    assert runs(root, done)
+
+
+def test_a_function_is_inlined_only_if_nothing_is_left_behind(root: Path, workspace: Workspace) -> None:
+    with pytest.raises(EditRefusedError, match="would be left") as caught:
+        inline(workspace, "pkg/net.py", "Session.send")
+    assert caught.value.reason is Refusal.NOT_POSSIBLE
+    done = inline(workspace, "pkg/net.py", "twice")
+    assert "print(3 * 2)" in after(done, "pkg/use.py")
+
+
+def test_a_parameter_comes_after_the_others_with_its_annotation(root: Path, workspace: Workspace) -> None:
+    done = add_parameter(workspace, "pkg/net.py", "fetch", "timeout", "1.5", "float")
+    head = "def fetch(url: str, retries: int = 3, *, verbose: bool = False, timeout: float = 1.5) -> Optional[str]:"
+    assert head in after(done, "pkg/net.py")
+    assert runs(root, done)
+
+
+@pytest.mark.parametrize(
+    ("head", "wanted"),
+    [
+        ("def f():", "def f(x=1):"),
+        ("def f(*args, **kw):", "def f(x=1, *args, **kw):"),
+        ("def f(a, /):", "def f(a, /, x=1):"),
+        ("def f(a=(1)):", "def f(a=(1), x=1):"),
+        ("def f(\n    a,\n    b: int = 2,\n):", "def f(\n    a,\n    b: int = 2,\n    x=1,\n):"),
+        ("def f(a, *, b):", "def f(a, *, b, x=1):"),
+        ("def f[T](a: T):", "def f[T](a: T, x=1):"),
+    ],
+)
+def test_a_parameter_fits_into_every_shape_of_signature(
+    root: Path, workspace: Workspace, head: str, wanted: str
+) -> None:
+    if "[T]" in head and sys.version_info < (3, 12):
+        pytest.skip("needs the syntax of Python 3.12")
+    (root / "pkg" / "f.py").write_text(f"{head}\n    return 1\n", encoding="utf-8")
+    workspace.repository.refresh()
+    if "/" in head:
+        with pytest.raises(EditRefusedError):
+            add_parameter(workspace, "pkg/f.py", "f", "a", "1")
+    assert after(add_parameter(workspace, "pkg/f.py", "f", "x", "1"), "pkg/f.py").startswith(wanted)
+
+
+def test_a_parameter_goes_with_what_its_calls_pass(root: Path, workspace: Workspace) -> None:
+    done = remove_parameter(workspace, "pkg/net.py", "fetch", "verbose")
+    assert "def fetch(url: str, retries: int = 3) -> Optional[str]:" in after(done, "pkg/net.py")
+    assert 'fetch("u", retries=4)\n' in after(done, "pkg/use.py")
+    with pytest.raises(EditRefusedError, match="uses retries"):
+        remove_parameter(workspace, "pkg/net.py", "fetch", "retries")
+
+
+def test_a_parameter_is_renamed_where_it_is_passed_by_name(workspace: Workspace) -> None:
+    done = rename_parameter(workspace, "pkg/net.py", "fetch", "retries", "tries")
+    assert 'fetch("u", tries=4, verbose=True)' in after(done, "pkg/use.py")
+
+
+def test_code_is_replaced_by_its_shape_in_every_language(root: Path, workspace: Workspace) -> None:
+    (root / "app.js").write_text("const x = join( a , b );\n// join(a, b)\n", encoding="utf-8")
+    workspace.repository.refresh()
+    done = replace_code(workspace, "join($A, $B)", "path.join($B, $A)")
+    assert after(done, "app.js") == "const x = path.join(b, a);\n// join(a, b)\n"
+    done = replace_code(workspace, "os.path.join($$$A)", "Path($$$A)", path="pkg")
+    assert "return Path(url, str(retries))" in after(done, "pkg/net.py")
+
+
+REFUSED: dict[str, Callable[[Workspace], Refactoring]] = {
+    Refusal.NO_TARGET: lambda w: rename(w, "pkg/net.py", "nothing", "x"),
+    Refusal.NOT_POSSIBLE: lambda w: rename(w, "pkg/net.py", "fetch", "class"),
+    Refusal.NO_OP: lambda w: rename(w, "pkg/net.py", "fetch", "fetch"),
+    Refusal.OUTSIDE: lambda w: rename(w, "../x.py", "fetch", "y"),
+    Refusal.HIDDEN: lambda w: rename(w, ".env", "fetch", "y"),
+    Refusal.AMBIGUOUS: lambda w: rename(w, "pkg/net.py", "send", "y"),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_what_cannot_be_is_refused_with_the_right_reason(root: Path, workspace: Workspace, reason: str) -> None:
+    (root / ".env").write_text("fetch=1\n", encoding="utf-8")
+    with pytest.raises(EditRefusedError) as caught:
+        REFUSED[reason](workspace)
+    assert caught.value.reason == reason
+
+
+def test_a_taken_name_is_refused(workspace: Workspace) -> None:
+    with pytest.raises(EditRefusedError, match="defines twice already"):
+        rename(workspace, "pkg/net.py", "fetch", "twice")
+
+
+def test_nothing_of_the_repository_is_executed_and_nothing_is_written(root: Path, workspace: Workspace) -> None:
+    trap = "import pathlib\npathlib.Path(__file__).with_name('ran').write_text('x')\n"
+    (root / ".ropeproject").mkdir()
+    (root / ".ropeproject" / "config.py").write_text(trap, encoding="utf-8")
+    (root / "pkg" / "trap.py").write_text(trap, encoding="utf-8")
+    (root / "pyproject.toml").write_text(
+        '[tool.rope]\nextension_modules = ["pkg.trap"]\ntype_hinting_factory = "pkg.trap.x"\n', encoding="utf-8"
+    )
+    workspace.repository.refresh()
+    before = sorted(path for path in root.rglob("*"))
+    rename(workspace, "pkg/net.py", "Session", "Conversation")
+    move(workspace, "pkg/net.py", "fetch", "pkg/new.py")
+    assert sorted(path for path in root.rglob("*")) == before
+
+
+def test_ignored_files_are_neither_changed_nor_looked_at(root: Path, workspace: Workspace) -> None:
+    (root / ".gitignore").write_text("build/\n", encoding="utf-8")
+    (root / "build").mkdir()
+    (root / "build" / "copy.py").write_text("from pkg.net import Session\n", encoding="utf-8")
+    workspace.repository.refresh()
+    done = rename(workspace, "pkg/net.py", "Session", "Conversation")
+    assert "build/copy.py" not in done.changes.paths
+
+
+def test_line_ends_and_encoding_survive(root: Path, workspace: Workspace) -> None:
+    data = "# café\r\nfrom pkg.net import Session\r\nx = Session()\n".encode("latin-1")
+    (root / "pkg" / "old.py").write_bytes(b"# -*- coding: latin-1 -*-\r\n" + data)
+    workspace.repository.refresh()
+    done = rename(workspace, "pkg/net.py", "Session", "Conversation")
+    change = next(each for each in done.changes.files if each.path == "pkg/old.py")
+    assert change.after == b"# -*- coding: latin-1 -*-\r\n" + data.replace(b"Session", b"Conversation")
