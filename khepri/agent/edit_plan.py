@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from khepri.agent.protocol import CALL_END, TRIGGER, ToolCall
+from khepri.agent.protocol import CALL_END, TRIGGER, ToolCall, folders_of
 from khepri.repo.facts import FactsCache
 from khepri.repo.relevance import likely_places
 from khepri.repo.roles import Role, role_of
@@ -28,6 +28,7 @@ _LATER: Final = frozenset({"start", "end"})
 """Parameters that are asked for once the code has been seen."""
 _WORD: Final = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")
 _CODE_LIKE: Final = re.compile(r"_|[a-z][A-Z]|\.|^[A-Z]")
+_HOLE: Final = re.compile(r"\$[A-Z]")
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_]{0,60}"
 
 
@@ -135,6 +136,10 @@ def plan_grammar(manifests: Sequence[Manifest], found: Sequence[Candidate], file
                 rules.append(f"{rule}: {_places(found, files, needs_symbol='symbol' in required)}")
                 sequence.append(rule)
                 continue
+            if name == "path":
+                schema = {"enum": [path for path in (*folders_of(files)[1:], *files) if _names_path(path, task)]}
+                if not schema["enum"]:
+                    continue
             rules.append(f"{rule}: {_value(name, schema, names)}")
             comma = ", " if sequence else ""
             piece = f"{_literal(f'{comma}{_json(name)}: ')} {rule}"
@@ -173,8 +178,15 @@ def _named(found: Sequence[Candidate], task: str) -> Sequence[Candidate]:
 
 def _fitting(manifests: Sequence[Manifest], task: str) -> list[Manifest]:
     """Return the tools that the words of a task speak of."""
+    if _HOLE.search(task):
+        # A task that holds a pattern of code leaves nothing to think about.
+        return [each for each in manifests if each.name == "replace"]
     lowered = task.lower()
     return [each for each in manifests if not each.when or any(_begins(word, lowered) for word in each.when)]
+
+
+def _names_path(path: str, task: str) -> bool:
+    return bool(re.search(rf"(?<![\w./-]){re.escape(path)}/?(?![\w/-])", task))
 
 
 def _begins(word: str, text: str) -> bool:

@@ -4,7 +4,8 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from khepri.edits.change import ChangeSet, FileChange
+from khepri.edits.change import ChangeSet, FileChange, change_set
+from khepri.edits.exact import replace_text
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.workspace import Workspace
 from khepri.errors import ToolError
@@ -89,6 +90,72 @@ def check_imports(workspace: Workspace, changes: ChangeSet) -> None:
                     f"{change.path} would import {each.name} from {each.module}, which does not have it any more",
                     "make this change by hand, or in smaller steps",
                 )
+
+
+def redirect_imports(workspace: Workspace, changes: ChangeSet, name: str, old: str, new: str) -> ChangeSet:
+    """Let every import of a name from the module in the file ``old`` name the one in ``new``.
+
+    rope follows absolute imports where the name is used; a relative one stays beside the new one, and one that only
+    passes the name on stays as it is.
+    """
+    modules = Modules(workspace, changes)
+    source, destination = modules.name(old), modules.name(new)
+    known = {change.path: change for change in changes.files}
+    files = dict(known)
+    for path in workspace.files():
+        change = known.get(path)
+        data = change.after if change is not None else workspace.read(path)
+        if not path.endswith(".py") or path in (old, new) or data is None or name.encode() not in data:
+            continue
+        text = decode(data).text
+        redirected = _redirected(text, modules.package(path), name, source, destination)
+        if redirected != text:
+            before = change.before if change is not None else data
+            files[path] = FileChange(path, before, replace_text(data, redirected))
+    return change_set(changes.title, list(files.values()))
+
+
+def _redirected(text: str, package: str, name: str, source: str, destination: str) -> str:
+    tree = _parse(text.encode())
+    if tree is None:
+        return text
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    has_new = any(each.name == name and each.module == destination for each in _imports(tree, package))
+    lines = text.split("\n")
+    for node in sorted(found, key=lambda each: -each.lineno):
+        moved = [alias for alias in node.names if alias.name == name]
+        if not moved or next(_imports(ast.Module([node], []), package)).module != source:
+            continue
+        kept = [alias for alias in node.names if alias.name != name]
+        new = [] if has_new else [ast.ImportFrom(destination, moved, 0)]
+        indent = lines[node.lineno - 1][: node.col_offset]
+        statements = [*([ast.ImportFrom(node.module, kept, node.level)] if kept else []), *new]
+        assert node.end_lineno is not None
+        lines[node.lineno - 1 : node.end_lineno] = [indent + ast.unparse(statement) for statement in statements]
+    return "\n".join(lines)
+
+
+def refuse_circle(workspace: Workspace, changes: ChangeSet, one: str, other: str) -> None:
+    """Refuse a change after which two modules import names of each other, which Python cannot do as it starts.
+
+    Raises:
+        EditRefusedError: They would.
+    """
+    modules = Modules(workspace, changes)
+    after = {change.path: change.after for change in changes.files}
+    imported = []
+    for path, needed in ((one, other), (other, one)):
+        data = after.get(path) if path in after else workspace.read(path)
+        tree = _parse(data) if data is not None else None
+        top = ast.Module([node for node in tree.body if isinstance(node, ast.ImportFrom)], []) if tree else None
+        wanted = modules.name(needed)
+        imported.append(top is not None and any(each.module == wanted for each in _imports(top, modules.package(path))))
+    if all(imported):
+        raise EditRefusedError(
+            Refusal.NOT_POSSIBLE,
+            f"{one} and {other} would import from each other",
+            "move what it needs along with it, or choose another file",
+        )
 
 
 def _gone(change: FileChange) -> frozenset[str]:

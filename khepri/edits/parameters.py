@@ -5,6 +5,8 @@ keyword-only parameters, so the text is edited here, at the places that ``ast`` 
 """
 
 import ast
+import builtins
+import keyword
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
 from khepri.edits.imports import check_imports
 from khepri.edits.locate import Target, find_python, name_offset, read_source
+from khepri.edits.mentions import uses_of
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename import Refactoring, check_name
 from khepri.edits.rope_project import RopeProject
@@ -50,6 +53,7 @@ def add_parameter(
         )
     for words in filter(None, (default, annotation)):
         _check_expression(words)
+    default = _as_meant(default, function.text)
     if name in function.parameter_names:
         raise EditRefusedError(Refusal.NO_OP, f"{function.target.label} has a parameter {name} already")
     text = f"{name}: {annotation} = {default}" if annotation else f"{name}={default}"
@@ -115,6 +119,14 @@ def rename_parameter(workspace: Workspace, path: str, symbol: str, old: str, new
 
     title = f"rename {old} of {function.target.label} to {new}"
     return _finished(workspace, project.change_of(title, run))
+
+
+def _as_meant(default: str, text: str) -> str:
+    """Return a default as it was meant: a word that nothing in the file is called is a text that lost its quotes."""
+    word = default.strip()
+    if word.isidentifier() and not keyword.iskeyword(word) and not hasattr(builtins, word) and not uses_of(text, word):
+        return f'"{word}"'
+    return word
 
 
 def _check_expression(words: str) -> None:

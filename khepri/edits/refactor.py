@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
-from khepri.edits.imports import check_imports
+from khepri.edits.imports import check_imports, redirect_imports, refuse_circle
 from khepri.edits.locate import Target, find_python, read_python, read_source
 from khepri.edits.mentions import public_names, uses_of, without_public_name
 from khepri.edits.refusal import EditRefusedError, Refusal
@@ -44,7 +44,9 @@ def move(workspace: Workspace, path: str, symbol: str, destination: str) -> Refa
         )
 
     changes = _public_names_moved(project.change_of(title, run), target)
+    changes = redirect_imports(workspace, changes, target.name, target.source.path, place)
     check_imports(workspace, changes)
+    refuse_circle(workspace, changes, target.source.path, place)
     return Refactoring(changes)
 
 

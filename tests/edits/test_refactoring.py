@@ -268,3 +268,34 @@ def test_line_ends_and_encoding_survive(root: Path, workspace: Workspace) -> Non
     done = rename(workspace, "pkg/net.py", "Session", "Conversation")
     change = next(each for each in done.changes.files if each.path == "pkg/old.py")
     assert change.after == b"# -*- coding: latin-1 -*-\r\n" + data.replace(b"Session", b"Conversation")
+
+
+@pytest.mark.slow
+def test_a_rename_across_five_hundred_files_is_right(tmp_path: Path) -> None:
+    root = tmp_path / "large"
+    (root / "big").mkdir(parents=True)
+    (root / "tests").mkdir()
+    (root / "big" / "__init__.py").write_text("from big.core import Session\n", encoding="utf-8")
+    (root / "big" / "core.py").write_text("class Session:\n    limit = 1\n", encoding="utf-8")
+    for number in range(500):
+        uses = ("from big.core import Session", "from big import Session", "import big.core", "from . import core")[
+            number % 4
+        ]
+        name = ("Session", "Session", "big.core.Session", "core.Session")[number % 4]
+        own = "class Session:\n    limit = 2\n" if number % 5 == 0 else f"{uses}\n"
+        used = "Session" if number % 5 == 0 else name
+        text = f"{own}\n\ndef f{number}(s: {used!r}) -> int:\n    session = {used}()\n    return session.limit\n"
+        (root / "big" / f"m{number}.py").write_text(text, encoding="utf-8")
+    check = "from big import core, m1\n\n\ndef test_it():\n    assert m1.f1(core.Session()) == 1\n"
+    (root / "tests" / "test_it.py").write_text(check, encoding="utf-8")
+    done = rename(Workspace(Repository.open(root)), "big/core.py", "Session", "Conversation")
+    assert len(done.changes.files) == 400 + 3
+    for change in done.changes.files:
+        assert change.after is not None
+        assert b"Session" not in change.after
+        (root / change.path).write_bytes(change.after)
+    program = "import big, importlib\n" + "\n".join(
+        f"m = importlib.import_module('big.m{number}'); assert m.f{number}(None) == {2 if number % 5 == 0 else 1}"
+        for number in range(500)
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=root, check=True)

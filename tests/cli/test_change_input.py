@@ -1,0 +1,68 @@
+"""What a user can answer to a change in a terminal."""
+
+import io
+import stat
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from khepri.cli.change_input import ask_about
+from khepri.edits.change import ChangeSet, FileChange, change_set
+
+OLD = b"1\n" + b"x\n" * 20 + b"2\r\n"
+NEW = b"one\n" + b"x\n" * 20 + b"two\r\n"
+CHANGES = change_set("numbers", [FileChange("a.txt", OLD, NEW), FileChange("b.txt", None, b"new\n")])
+
+
+def answered(monkeypatch: pytest.MonkeyPatch, answers: str) -> tuple[ChangeSet | None, str]:
+    shown = io.StringIO()
+    monkeypatch.setattr("sys.stdin", io.StringIO(answers))
+    decision = ask_about(CHANGES, Console(file=shown, width=100))
+    return decision.changes, shown.getvalue()
+
+
+def test_yes_writes_all_of_it_and_it_was_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    changes, shown = answered(monkeypatch, "y\n")
+    assert changes == CHANGES
+    assert "+one" in shown
+    assert "-2" in shown
+    assert "2 files, 3 lines added, 2 removed" in shown
+
+
+@pytest.mark.parametrize("answers", ["n\n", "q\n", "", "what?\nno\n"])
+def test_no_and_the_end_of_input_write_nothing(monkeypatch: pytest.MonkeyPatch, answers: str) -> None:
+    assert answered(monkeypatch, answers)[0] is None
+
+
+def test_some_of_it_is_asked_for_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    changes, _ = answered(monkeypatch, "s\nn\ny\nn\ny\n")
+    assert changes is not None
+    assert changes.files == (FileChange("a.txt", OLD, OLD.replace(b"2\r\n", b"two\r\n")),)
+    assert answered(monkeypatch, "s\nn\nn\nn\n")[0] is None
+    assert answered(monkeypatch, "s\ny\nb\ny\n")[0] == CHANGES
+
+
+def test_an_editor_changes_what_is_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    editor = tmp_path / "my editor"
+    editor.write_text('#!/bin/sh\nsed -i s/one/uno/ "$1"\n', encoding="utf-8")
+    editor.chmod(editor.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("VISUAL", f"'{editor}'")
+    changes, shown = answered(monkeypatch, "e\ny\n")
+    assert changes is not None
+    assert changes.files[0].after == NEW.replace(b"one", b"uno")
+    assert "+uno" in shown
+
+
+@pytest.mark.parametrize("editor", ["false", "/no/such/editor", "'"])
+def test_an_editor_that_fails_leaves_the_change_as_it_was(monkeypatch: pytest.MonkeyPatch, editor: str) -> None:
+    monkeypatch.setenv("VISUAL", editor)
+    assert answered(monkeypatch, "e\ny\n")[0] == CHANGES
+
+
+def test_what_is_shown_cannot_steer_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.StringIO()
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    ask_about(change_set("x", [FileChange("a", b"", b"\x1b]0;title\x07[red]x\n")]), Console(file=shown, width=100))
+    assert "\x1b" not in shown.getvalue()
+    assert "[red]x" in shown.getvalue()

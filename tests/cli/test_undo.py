@@ -1,0 +1,84 @@
+"""``khepri undo``: what it takes back, what it leaves alone, and what it says."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from khepri.edits.apply import apply
+from khepri.edits.change import FileChange, change_set
+from khepri.edits.checkpoints import Checkpoints
+from khepri.repo.root import Repository
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "repository"
+    root.mkdir()
+    (root / "a.py").write_text("0\n", encoding="utf-8")
+    repository = Repository.open(root)
+    checkpoints = Checkpoints(repository.root, tmp_path / "state" / "khepri" / "checkpoints")
+    for number in range(3):
+        change = FileChange("a.py", b"%d\n" % number, b"%d\n" % (number + 1))
+        apply(repository, change_set(f"make it {number + 1}", [change]), checkpoints, 1_700_000_000.0 + number)
+    return root
+
+
+def khepri(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "XDG_STATE_HOME": str(root.parent / "state"), "COLUMNS": "100"}
+    return subprocess.run(
+        [sys.executable, "-m", "khepri", "undo", "--cwd", str(root), *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def text(root: Path) -> str:
+    return (root / "a.py").read_text(encoding="utf-8")
+
+
+def test_changes_are_listed_and_taken_back_one_by_one(root: Path) -> None:
+    listed = khepri(root, "--list").stdout.splitlines()
+    assert [line.split()[0] for line in listed] == ["3", "2", "1"]
+    assert "make it 3" in listed[0]
+    done = khepri(root)
+    assert (done.returncode, text(root)) == (0, "2\n")
+    assert "took back 3: make it 3" in done.stdout
+    assert khepri(root).returncode == khepri(root).returncode == 0
+    assert text(root) == "0\n"
+    assert khepri(root).returncode == 8
+
+
+def test_all_changes_back_to_one_are_taken_back_at_once(root: Path) -> None:
+    done = khepri(root, "--to", "2", "--json")
+    assert [each["number"] for each in json.loads(done.stdout)["undone"]] == [3, 2]
+    assert text(root) == "1\n"
+    assert len(json.loads(khepri(root, "--list", "--json").stdout)["changes"]) == 1
+    assert khepri(root, "--to").returncode == 2
+
+
+def test_a_file_that_has_changed_since_is_left_alone(root: Path) -> None:
+    (root / "a.py").write_text("mine\n", encoding="utf-8")
+    done = khepri(root)
+    assert (done.returncode, text(root)) == (9, "mine\n")
+    assert "has been changed since" in done.stderr
+    assert "git apply --3way" in done.stderr
+    assert khepri(root, "3", "--dry-run").stdout.endswith("-3\n+2\n")
+
+
+def test_a_number_that_is_none_is_named(root: Path) -> None:
+    done = khepri(root, "77")
+    assert done.returncode == 9
+    assert "--list" in done.stderr
+
+
+def test_a_dry_run_is_a_patch_that_git_applies(root: Path) -> None:
+    patch = khepri(root, "--dry-run").stdout
+    assert text(root) == "3\n"
+    subprocess.run(["git", "apply"], cwd=root, input=patch, text=True, check=True)
+    assert text(root) == "2\n"

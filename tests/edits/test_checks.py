@@ -1,0 +1,109 @@
+"""Checks run without network and write into the repository only; what a repository is checked with is found."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from khepri.edits.checks import detect_checks, end_of, run_check
+from khepri.egress import confine
+from khepri.repo.root import Repository
+
+CONFINED = pytest.mark.skipif(not confine.is_available(), reason="this kernel has no Landlock")
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    root = tmp_path / "repository"
+    root.mkdir()
+    return Repository.open(root)
+
+
+@pytest.mark.parametrize(
+    ("command", "passed", "summary"),
+    [
+        ("echo fine", True, "passed"),
+        ("echo no; exit 3", False, "exit status 3"),
+        ("no-such-program", False, "exit status 127"),
+        ("sleep 20", False, "stopped after 1 s"),
+        ("test -d .", True, "passed"),
+    ],
+)
+def test_a_check_passes_or_fails(repository: Repository, command: str, passed: bool, summary: str) -> None:
+    outcome = run_check(repository, command, 1.0)
+    assert (outcome.passed, outcome.summary) == (passed, summary)
+
+
+def test_what_it_prints_is_harmless_and_cut(repository: Repository) -> None:
+    outcome = run_check(repository, r"printf '\033[31mred\033[0m\n'; seq 100000", 30.0)
+    assert "\x1b" not in outcome.output
+    assert outcome.output.endswith("99999\n100000\n")
+    assert len(outcome.output) < 25_000
+    assert end_of("a\n" * 50 + "b\n", 11) == "[…]\na\na\na\na\nb"
+
+
+@CONFINED
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo x > ../outside",
+        "mkdir ../outside",
+        "rm ../kept",
+        "mv ../kept ../outside",
+        "ln -s x ../outside",
+        "echo x >> ../kept",
+        "sh -c 'cd .. && echo x > outside'",
+        "cp ../kept ~/outside",
+    ],
+)
+def test_it_writes_nothing_outside(repository: Repository, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    outside = repository.root.parent
+    monkeypatch.setenv("HOME", str(outside))
+    (outside / "kept").write_text("kept\n", encoding="utf-8")
+    before = sorted(os.listdir(outside))
+    outcome = run_check(repository, command, 10.0)
+    assert not outcome.passed
+    assert outcome.confinement.startswith("landlock")
+    assert sorted(os.listdir(outside)) == before
+    assert (outside / "kept").read_text(encoding="utf-8") == "kept\n"
+
+
+@CONFINED
+def test_it_writes_into_the_repository_and_a_folder_of_its_own(repository: Repository) -> None:
+    command = "mkdir a && echo x > a/b && mv a/b c && rm c && touch $TMPDIR/y && echo z > /dev/null"
+    assert run_check(repository, command, 10.0).passed
+    assert (repository.root / "a").is_dir()
+
+
+@CONFINED
+def test_a_module_of_the_repository_is_not_taken_for_khepris(repository: Repository) -> None:
+    for name in ("ctypes.py", "khepri.py", "os.py"):
+        (repository.root / name).write_text("raise SystemExit('caught')\n", encoding="utf-8")
+    assert run_check(repository, "echo fine", 10.0).output == "fine\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "commands"),
+    [
+        ({"pyproject.toml": "[tool.pytest.ini_options]\n[tool.ruff]\n"}, ("python -m pytest -q", "ruff check")),
+        ({"tests/test_a.py": ""}, ("python -m pytest -q",)),
+        ({"package.json": json.dumps({"scripts": {"test": "jest"}})}, ("npm test",)),
+        ({"package.json": json.dumps({"scripts": {"test": 'echo "Error: no test specified"'}})}, ()),
+        ({"package.json": "{"}, ()),
+        ({"Cargo.toml": ""}, ("cargo test --offline",)),
+        ({"go.mod": ""}, ("go test ./...",)),
+        ({"Makefile": "all:\n\ntest: all\n\ttrue\n"}, ("make test",)),
+        ({"Makefile": "check:\n\ttrue\n"}, ("make check",)),
+        ({"README.md": "make test"}, ()),
+        ({"pyproject.toml": "not toml ["}, ()),
+    ],
+)
+def test_what_a_repository_is_checked_with_is_found(
+    repository: Repository, files: dict[str, str], commands: tuple[str, ...]
+) -> None:
+    for name, text in files.items():
+        (repository.root / name).parent.mkdir(exist_ok=True)
+        (repository.root / name).write_text(text, encoding="utf-8")
+    repository.refresh()
+    assert detect_checks(repository) == commands
