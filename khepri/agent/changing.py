@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from khepri import assets
-from khepri.agent.edit_plan import Candidate, describe, parts_of, plan_grammar
+from khepri.agent.edit_plan import Candidate, describe, parts_of, plan_grammar, rivals
 from khepri.agent.events import (
     ChangeReport,
     ChangesApplied,
@@ -206,6 +206,14 @@ class ChangeRun:
 
     def _refactor(self, call: ToolCall) -> str:
         """Run a deterministic tool."""
+        others = rivals(call, self._found, self._instruction.text)
+        if others:
+            path, symbol = call.arguments.get("path"), call.arguments.get("symbol")
+            raise EditRefusedError(
+                Refusal.AMBIGUOUS,
+                f"{symbol} is defined in {path} and in {', '.join(others[:3])}",
+                f"say which one is meant, as in: {self._instruction.text[:80]} in {path}",
+            )
         tool = self._tools[call.name]
         arguments = check_arguments(tool.manifest, call.arguments)
         if call.name == "extract" and "start" not in arguments:

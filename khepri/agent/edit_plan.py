@@ -101,6 +101,15 @@ def _names_file(path: str, task: str) -> bool:
     return bool(re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w-])", task)) and name != "__init__.py"
 
 
+def rivals(call: ToolCall, found: Sequence[Candidate], task: str) -> list[str]:
+    """Return the other files that define what a call names, where the task does not say which one it means."""
+    path, symbol = str(call.arguments.get("path", "")), call.arguments.get("symbol")
+    if not symbol or _names_file(path, task):
+        return []
+    others = {each.path for each in found if each.symbol == symbol and each.path != path}
+    return sorted(each for each in others if role_of(each) is not Role.TEST)
+
+
 def plan_grammar(manifests: Sequence[Manifest], found: Sequence[Candidate], files: Sequence[str], task: str) -> str:
     """Return the Lark grammar of one call whose target exists.
 

@@ -220,3 +220,14 @@ def test_an_interrupted_change_goes_on_where_it_was(root: Path) -> None:
     assert "class Conversation" in text(root)
     assert "def attempt" in text(root)
     assert text(root, "use.py") == "from app import Conversation, attempt\n\nprint(attempt(Conversation.limit))\n"
+
+
+def test_a_name_that_two_files_define_is_refused_until_the_task_says_which(root: Path) -> None:
+    (root / "other.py").write_text("class Session:\n    limit = 4\n", encoding="utf-8")
+    rename = planned("rename", path="app.py", symbol="Session", new_name="Talk")
+    with Change(root, Instruction("rename Session to Talk"), [rename]) as change:
+        report = change.run()
+    assert (report.outcome, report.steps[0].reason) == ("refused", "ambiguous target")
+    with Change(root, Instruction("rename Session to Talk in app.py"), [rename]) as change:
+        assert change.run().outcome == "applied"
+    assert "Session" in text(root, "other.py")

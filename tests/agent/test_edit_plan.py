@@ -1,0 +1,99 @@
+"""A plan names only what exists, offers only tools that the task speaks of, and takes new names from the task."""
+
+from pathlib import Path
+
+import pytest
+
+from khepri.agent.change_setup import edit_tools
+from khepri.agent.edit_plan import MOST_CALLS, Candidate, candidates, describe, parts_of, plan_grammar
+from khepri.agent.protocol import ToolCall
+from khepri.engine.constrain import GrammarCompiler
+from khepri.engine.request import ToolCallGrammar
+from khepri.repo.root import Repository
+from tests.support.changing import planned
+from tests.support.scripted_backend import ByteVocabulary
+
+MANIFESTS = [tool.manifest for tool in edit_tools()]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "net.py").write_text(
+        "class Session:\n    def send(self): ...\n\n\ndef fetch(): ...\n", encoding="utf-8"
+    )
+    (tmp_path / "src" / "other.py").write_text("class Session: ...\n\n\ndef run(): ...\n", encoding="utf-8")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_net.py").write_text("class Session: ...\n", encoding="utf-8")
+    return tmp_path
+
+
+def found(root: Path, task: str) -> list[str]:
+    return [f"{each.path}:{each.symbol}" for each in candidates(Repository.open(root), task, None)]
+
+
+def allows(root: Path, task: str, call: str) -> bool:
+    repository = Repository.open(root)
+    grammar = plan_grammar(MANIFESTS, candidates(repository, task, None), repository.files(), task)
+    vocabulary = ByteVocabulary()
+    constraint = GrammarCompiler(vocabulary).start(ToolCallGrammar("<tool_call>", grammar, 0, forced=True))
+    for token in vocabulary.tokenize(call):
+        if not constraint.count_possible([token]):
+            return False
+        constraint.commit(token)
+    return constraint.is_complete
+
+
+def test_what_a_task_names_comes_first_and_its_file_decides(root: Path) -> None:
+    assert found(root, "rename Session to Talk in src/other.py")[0] == "src/other.py:Session"
+    assert set(found(root, "rename Session to Talk")[:2]) == {"src/net.py:Session", "src/other.py:Session"}
+    assert found(root, "mend Session.send")[0] == "src/net.py:Session.send"
+    assert "src/net.py:" in found(root, "clean net.py up")
+
+
+def test_a_call_names_only_what_exists(root: Path) -> None:
+    task = "rename Session to Talk in src/net.py"
+    assert allows(root, task, planned("rename", path="src/net.py", symbol="Session", new_name="Talk"))
+    assert not allows(root, task, planned("rename", path="src/net.py", symbol="Sessions", new_name="Talk"))
+    assert not allows(root, task, planned("rename", path="src/no.py", symbol="Session", new_name="Talk"))
+    assert not allows(root, task, planned("rename", path="src/net.py", symbol="Session", new_name="Invented"))
+
+
+@pytest.mark.parametrize(
+    ("task", "tool", "is_offered"),
+    [
+        ("rename fetch to get", "rename", True),
+        ("fetch should raise an error", "rename", False),
+        ("fetch should raise an error", "rewrite", True),
+        ("move fetch to src/io.py", "move", True),
+        ("fetch is slow", "move", False),
+        ("add a parameter timeout to fetch", "parameter", True),
+        ("Replace f($A) with g($A)", "rewrite", False),
+    ],
+)
+def test_only_tools_that_the_task_speaks_of_are_offered(root: Path, task: str, tool: str, is_offered: bool) -> None:
+    repository = Repository.open(root)
+    grammar = plan_grammar(MANIFESTS, candidates(repository, task, None), repository.files(), task)
+    assert (f'\\"{tool}\\"' in grammar) is is_offered
+
+
+@pytest.mark.parametrize(
+    ("task", "parts"),
+    [
+        ("rename a to b", 1),
+        ("rename a to b; rename c to d", 2),
+        ("1. rename a to b\n2. mend c\n", 2),
+        ("Rename a to b, then mend c", 2),
+        ("if x is None then return 1", 1),
+        ("\n".join(f"mend number {n}" for n in range(MOST_CALLS + 1)), 1),
+    ],
+)
+def test_a_task_of_several_parts_is_done_part_by_part(task: str, parts: int) -> None:
+    assert len(parts_of(task)) == parts
+
+
+def test_a_call_is_described_in_words() -> None:
+    call = ToolCall("rename", {"path": "a.py", "symbol": "X", "new_name": "Y"})
+    assert describe(call) == "rename a.py X to Y"
+    assert describe(ToolCall("rewrite", {"path": "a.py"})) == "rewrite a.py"
+    assert Candidate("a.py", "X.y", "method", 3).row == "- a.py X.y (method, line 3)"
