@@ -16,11 +16,11 @@ from khepri.agent.events import (
     Event,
     Finished,
     Notice,
-    PrefillProgress,
     Thinking,
     ToolFinished,
     ToolStarted,
 )
+from khepri.agent.generation import acceptance, prefill_progress, rate
 from khepri.agent.guards import CallGuard, repeats_itself
 from khepri.agent.metrics import summarize
 from khepri.agent.prompt import Prompt
@@ -203,7 +203,7 @@ class AgentLoop:
             piece, cursor = job.buffer.read(cursor)
             reply.text += piece
             if snapshot.state is JobState.PREFILL:
-                self._emit(_prefill_progress(snapshot))
+                self._emit(prefill_progress(snapshot))
             elif piece:
                 self._emit_text(reply, snapshot, progress)
                 if not reply.is_looping and repeats_itself(reply.text):
@@ -214,13 +214,13 @@ class AgentLoop:
 
     def _emit_text(self, reply: Reply, snapshot: Snapshot, progress: _Progress) -> None:
         if reply.is_undecided(snapshot.completion_tokens):
-            self._emit(Thinking(reply.text, snapshot.completion_tokens, _rate(snapshot), _acceptance(snapshot)))
+            self._emit(Thinking(reply.text, snapshot.completion_tokens, rate(snapshot), acceptance(snapshot)))
             return
         if progress.answer_started_s is None:
             progress.answer_started_s = time.perf_counter()
         fresh = reply.take_fresh()
         if fresh:
-            self._emit(AnswerDelta(fresh, snapshot.completion_tokens, _rate(snapshot), _acceptance(snapshot)))
+            self._emit(AnswerDelta(fresh, snapshot.completion_tokens, rate(snapshot), acceptance(snapshot)))
 
     def _close(self, reply: Reply, progress: _Progress) -> None:
         """Decide what a finished turn is, and emit what was held back of an answer."""
@@ -333,17 +333,3 @@ class AgentLoop:
 def _shortened(question: str) -> str:
     """Return the question as it is repeated after observations, where a long one would only cost."""
     return question if len(question) <= _REPEATED_CHARS else f"{question[:_REPEATED_CHARS]}…"
-
-
-def _prefill_progress(snapshot: Snapshot) -> PrefillProgress:
-    evaluated = snapshot.prefilled_tokens - snapshot.cached_tokens
-    rate = evaluated / snapshot.prefill_s if snapshot.prefill_s else 0.0
-    return PrefillProgress(snapshot.prefilled_tokens, snapshot.prompt_tokens, snapshot.cached_tokens, rate)
-
-
-def _rate(snapshot: Snapshot) -> float:
-    return snapshot.completion_tokens / snapshot.decode_s if snapshot.decode_s else 0.0
-
-
-def _acceptance(snapshot: Snapshot) -> float | None:
-    return snapshot.accepted_tokens / snapshot.drafted_tokens if snapshot.drafted_tokens else None

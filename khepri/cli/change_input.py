@@ -28,6 +28,9 @@ def ask_about(changes: ChangeSet, console: Console) -> Decision:
     Args:
         changes: What is proposed.
         console: Where it is shown; questions are read from the standard input.
+
+    Raises:
+        KeyboardInterrupt: The user interrupted instead of answering.
     """
     show(changes, console)
     while True:
@@ -140,7 +143,7 @@ def _answer(console: Console, question: str) -> str | None:
     console.print(question, end="", highlight=False, markup=False)
     try:
         line = sys.stdin.readline()
-    except (KeyboardInterrupt, OSError):
+    except OSError:
         console.print()
         return None
     return line.strip().lower() if line else None

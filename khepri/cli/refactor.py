@@ -2,8 +2,9 @@
 
 import json
 import os
+import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -35,6 +36,7 @@ from khepri.cli.check_choice import chosen_checks
 from khepri.cli.render import ProgressLine
 from khepri.cli.task_input import attach, interrupt_calls, standard_input
 from khepri.config import Value
+from khepri.edits.change import ChangeSet
 from khepri.edits.patch import patch_of
 from khepri.edits.review import Decision
 from khepri.errors import UsageError
@@ -84,10 +86,10 @@ def _change(task: str | None, options: Options, flags: Mapping[str, Value], cwd:
             options.is_dry_run,
         )
         model, draft_model = model_of(settings.model), draft_model_of(settings)
-    view = _View(Console(stderr=True), as_json=options.as_json)
     with Session(repository, settings, model, draft_model=draft_model) as session:
         interrupts.admit()
         running = session.change(instruction)
+        view = _View(Console(stderr=True), running.cancel)
         try:
             with interrupt_calls(running.cancel):
                 for event in running.events():
@@ -116,11 +118,11 @@ def _require_somebody_to_ask(repository: Repository, options: Options) -> None:
 class _View:
     """Shows what happens on stderr, and asks about the change there."""
 
-    def __init__(self, console: Console, *, as_json: bool) -> None:
+    def __init__(self, console: Console, cancel: Callable[[], None]) -> None:
         self.finished: Finished | None = None
+        self._cancel = cancel
         self._console = console
         self._progress = ProgressLine(console)
-        self._as_json = as_json
 
     def handle(self, event: Event) -> None:
         """Show one event; answer the one that asks."""
@@ -133,8 +135,9 @@ class _View:
                 self._say(f"{'✗' if is_refused else '✓'} step {number} of {total}: {text}")
             case ReviewRequested(review):
                 self._progress.close()
-                can_ask = sys.stdin.isatty()
-                review.answer(ask_about(review.changes, self._console) if can_ask else Decision.reject())
+                decision = self._decision(review.changes)
+                if decision is not None:
+                    review.answer(decision)
             case ChangesApplied(number, changes):
                 self._say(f"written: {len(changes.files)} files; khepri undo {number} takes it back")
             case CheckStarted(command):
@@ -153,6 +156,20 @@ class _View:
     def close(self) -> None:
         """Leave the terminal as it was."""
         self._progress.close()
+
+    def _decision(self, changes: ChangeSet) -> Decision | None:
+        """Ask about a change; None if the user interrupted, which ends the task."""
+        if not sys.stdin.isatty():
+            return Decision.reject()
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            return ask_about(changes, self._console)
+        except KeyboardInterrupt:
+            self._console.print()
+            self._cancel()
+            return None
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def _say(self, *lines: str) -> None:
         self._progress.close()
