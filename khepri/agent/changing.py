@@ -242,8 +242,8 @@ class ChangeRun:
         start, _, end = written.partition("-")
         return {"start": min(int(start), int(end)), "end": max(int(start), int(end))}
 
-    def _rewrite(self, call: ToolCall, failed: CheckFinished | None) -> str:
-        failure = Failure(failed.command, end_of(failed.output, _CHECK_CHARS)) if failed else None
+    def _rewrite(self, call: ToolCall, failed: CheckFinished | None, *, is_new: bool = False) -> str:
+        failure = Failure(failed.command, end_of(failed.output, _CHECK_CHARS), is_new) if failed else None
         path, symbol = str(call.arguments["path"]), str(call.arguments.get("symbol", ""))
         change = self._parts.rewriting.rewrite(self._parts.prompt, path, symbol, failure)
         self._workspace.take(change_set(self._instruction.text, [change]))
@@ -300,7 +300,7 @@ class ChangeRun:
             self._parts.rewriting.use(workspace)
             self._emit(StepStarted(report.repairs + 1, self._settings.repairs, f"mend {describe(call)}"))
             try:
-                text = self._rewrite(call, failed)
+                text = self._rewrite(call, failed, is_new=True)
                 accepted = self._reviewed(workspace.changes(self._instruction.text))
                 if accepted is None:
                     return report

@@ -33,11 +33,13 @@ _TEMPLATES: Final = {
 
 @dataclass(frozen=True)
 class Failure:
-    """A check that fails after a change, for the model to mend."""
+    """A check that fails, for the model to mend."""
 
     command: str
     output: str
     """What the model is shown of it."""
+    is_new: bool
+    """True if the last change broke it, False if it failed before."""
 
 
 class Rewriting:
@@ -103,8 +105,9 @@ class Rewriting:
     def _message(self, target: Target, failure: Failure | None) -> str:
         code = fenced(target)
         if failure is not None:
+            template = "edit/check_broken.md" if failure.is_new else "edit/check_fails.md"
             return assets.render_prompt(
-                "edit/check_failed.md", command=failure.command, output=failure.output, code=code, task=self._task
+                template, command=failure.command, output=failure.output, code=code, task=self._task
             ).strip()
         return assets.render_prompt(_TEMPLATES[self._form], code=code, task=self._task).strip()
 
