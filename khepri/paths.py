@@ -119,6 +119,11 @@ def exactness_file() -> Path:
     return cache_dir() / "exact.txt"
 
 
+def backend_choice_file() -> Path:
+    """Return the file of which library runs which model on this machine."""
+    return cache_dir() / "backends.json"
+
+
 def probe_cache_file() -> Path:
     """Return the file of the verdicts on (library build, CPU) pairs."""
     return cache_dir() / "probe.json"

@@ -16,6 +16,8 @@ class ModelLoading:
     """The model is being loaded."""
 
     model: str
+    doing: str = "loading"
+    """What is being done, so that the model's name can follow: the first load measures the libraries."""
 
 
 @dataclass(frozen=True)

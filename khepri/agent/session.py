@@ -23,7 +23,7 @@ from khepri.agent.protocol import ToolCall, folders_of, tool_grammar
 from khepri.agent.recording import Recording
 from khepri.agent.repository_drafts import RepositoryDrafts
 from khepri.agent.task import Instruction, Question, Task
-from khepri.config import Config, Decoding, Draft
+from khepri.config import Backend, Config, Decoding, Draft
 from khepri.engine.backend import BackendName, KvType
 from khepri.engine.launch import EngineFiles, EngineSettings, launch
 from khepri.engine.request import DraftMode, SamplingParams
@@ -178,10 +178,9 @@ class Session:
             task.emit(error)
 
     def _answer(self, task: Task, question: Question, asked_s: float) -> Finished:
-        if not self._engine.wait_loaded(0):
-            task.emit(ModelLoading(self.model.name))
+        told = self._tell_load(task, "")
         places = self._places(question)
-        load_ms = self._loaded(task)
+        load_ms = self._loaded(task, told)
         message = self._message(question, places)
         self._follow_files()
         prompt = self._context.add(task, message, self._past())
@@ -192,11 +191,10 @@ class Session:
         return replace(finished, notices=(*self._context.notices, *finished.notices))
 
     def _change(self, task: Task, instruction: Instruction, asked_s: float) -> Finished:
-        if not self._engine.wait_loaded(0):
-            task.emit(ModelLoading(self.model.name))
+        told = self._tell_load(task, "")
         self._repository.refresh()
         found = candidates(self._repository, instruction.text, paths.map_cache_dir())
-        load_ms = self._loaded(task)
+        load_ms = self._loaded(task, told)
         self._follow_files()
         run, writer, preamble = change_run(self._engine, self._repository, self._config, instruction, found, task.emit)
         for text in preamble.notices:
@@ -207,10 +205,11 @@ class Session:
         notices = (*preamble.notices, *run.notices)
         return Finished("", (), usage, timing, self.model.name, report.outcome, notices, report)
 
-    def _loaded(self, task: Task) -> float:
-        """Wait for the model and return what its load took, in milliseconds."""
+    def _loaded(self, task: Task, told: str) -> float:
+        """Wait for the model and return what its load took, in milliseconds; ``told`` is what was said of it."""
         while True:
             task.check()
+            told = self._tell_load(task, told)
             if self._engine.wait_loaded(_PATIENCE_S):
                 return max(0.0, self._engine.loaded_s - self._started_s) * 1000
 
@@ -225,7 +224,7 @@ class Session:
             self._has_drafts = True
 
     def _compact(self, task: Task, asked_s: float) -> Finished:
-        self._loaded(task)
+        self._loaded(task, "")
         turns = self._recording.history.turns if self._recording is not None else []
         if not turns:
             raise UsageError("there is nothing to summarise yet", "ask something first")
@@ -236,6 +235,13 @@ class Session:
     def _past(self) -> Sequence[Turn]:
         """Return the turns before the one that has just begun."""
         return self._recording.history.turns[:-1] if self._recording is not None else ()
+
+    def _tell_load(self, task: Task, told: str) -> str:
+        """Tell what the load is busy with, unless that is ``told`` already or the load is over; return it."""
+        doing = self._engine.load_status.doing
+        if doing != told and not self._engine.wait_loaded(0):
+            task.emit(ModelLoading(self.model.name, doing))
+        return doing
 
     def _loop(self, task: Task, prompt: Prompt, question: Question) -> AgentLoop:
         config = self._config
@@ -271,7 +277,13 @@ class Session:
 
 def engine_files() -> EngineFiles:
     """Return where the engine keeps what it finds out and what it computed."""
-    return EngineFiles(paths.probe_cache_file(), paths.pass_costs_file(), paths.exactness_file(), paths.prefixes_dir())
+    return EngineFiles(
+        probe=paths.probe_cache_file(),
+        pass_costs=paths.pass_costs_file(),
+        exactness=paths.exactness_file(),
+        choices=paths.backend_choice_file(),
+        prefixes=paths.prefixes_dir(),
+    )
 
 
 def engine_settings(config: Config, draft_model: Model | None) -> EngineSettings:
@@ -283,7 +295,7 @@ def engine_settings(config: Config, draft_model: Model | None) -> EngineSettings
         extra_buffers=config.extra_buffers,
         exact=config.decoding is Decoding.EXACT,
         draft_model=draft_model.path if draft_model else None,
-        backend=BackendName(config.backend),
+        backend=None if config.backend is Backend.AUTO else BackendName(config.backend),
         kv_type=KvType(config.kv_type),
         cache_conversations=config.cache_conversations,
         cache_tokens=config.cache_tokens,

@@ -4,6 +4,7 @@
 """
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,16 +12,17 @@ from types import MappingProxyType
 from typing import Final, TypeVar
 
 from khepri import paths
-from khepri.agent.session import engine_settings
+from khepri.agent.session import engine_files, engine_settings
 from khepri.cli import exits, measurement
 from khepri.cli.checks import Check, Failure, attempt, check, in_words, ok, problem, warning
 from khepri.cli.machine_checks import in_bytes
 from khepri.cli.measurement import DECODE_TOKENS, PREFILL_TOKENS, Library, Measurement, Progress
 from khepri.config import Config, ExtraBuffers
 from khepri.engine import hardware
-from khepri.engine.backend import LoadOptions
+from khepri.engine.backend import BackendName, LoadOptions
+from khepri.engine.choice import Choice
 from khepri.engine.hardware import Cpu
-from khepri.engine.launch import load_options
+from khepri.engine.launch import choose_backend, load_options
 from khepri.engine.probe import Verdict, probe
 from khepri.errors import OutOfMemoryError
 from khepri.models import stores
@@ -75,6 +77,8 @@ class Facts:
     """The model that would be used."""
     damaged: tuple[Damaged, ...]
     """Files in Khepri's own folder that no model can be loaded from."""
+    choice: Choice | Failure
+    """The library that runs the model."""
     verdict: Verdict | Failure
     """What the probe says of this machine."""
     options: LoadOptions | Failure
@@ -100,8 +104,10 @@ def gather(config: Config, progress: Progress) -> Facts:
     inventory = attempt(stores.take_inventory)
     fitting = _then(model, lambda found: attempt(lambda: _fitting(found)))
     progress("probing: does a first batch come through?")
-    verdict = _then(library, lambda _: _then(fitting, lambda found: attempt(lambda: _probe(config, found))))
-    options = _then(fitting, lambda found: _then(verdict, lambda given: _options(config, found.path, given)))
+    choice = _then(library, lambda _: _then(fitting, lambda found: attempt(lambda: _choice(config, found, progress))))
+    chosen = _then(choice, lambda made: _then(fitting, lambda found: _Chosen(found.path, made.backend)))
+    verdict = _then(chosen, lambda what: attempt(lambda: _probe(what)))
+    options = _then(chosen, lambda what: _then(verdict, lambda given: _options(config, what, given)))
     measured = _then(options, lambda how: attempt(lambda: measurement.measure(how, progress)))
     return Facts(
         cpu=cpu,
@@ -111,6 +117,7 @@ def gather(config: Config, progress: Progress) -> Facts:
         library=library,
         model=model,
         damaged=() if isinstance(inventory, Failure) else inventory.damaged,
+        choice=choice,
         verdict=verdict,
         options=options,
         measured=measured,
@@ -122,6 +129,7 @@ def lines(facts: Facts, config: Config) -> Iterator[Check]:
     yield check("cpu", lambda: cpu_line(facts.cpu))
     yield check("library", lambda: library_line(facts.library, facts.cpu))
     yield check("model", lambda: model_line(facts, config))
+    yield check("backend", lambda: backend_line(facts, config))
     yield check("settings", lambda: settings_line(facts, config))
     yield check("speed", lambda: speed_line(facts))
     yield check("memory", lambda: memory_line(facts, config))
@@ -188,6 +196,17 @@ def model_line(facts: Facts, config: Config) -> Check:
     return ok("model", detail)
 
 
+def backend_line(facts: Facts, config: Config) -> Check:
+    """Say which library runs the model, and what was measured of each."""
+    choice = facts.choice
+    if isinstance(choice, Failure):
+        return choice.as_check("backend")
+    measured = "; ".join(candidate.describe() for candidate in choice.candidates)
+    known = " (known from an earlier measurement)" if choice.was_cached else ""
+    detail = f"{choice.backend}, {choice.reason}{known}"
+    return ok("backend", f"{detail}; {measured}" if measured else detail)
+
+
 def settings_line(facts: Facts, config: Config) -> Check:
     """Say how the model is loaded, and why so."""
     cores, threads = facts.cpu.physical_cores, config.threads or facts.cpu.physical_cores
@@ -206,7 +225,8 @@ def settings_line(facts: Facts, config: Config) -> Check:
     if is_on and not verdict.extra_buffers:
         return warning("settings", detail, 'set extra_buffers = "auto"')
     if not verdict.extra_buffers:
-        return warning("settings", detail, rebuild_advice(facts.cpu))
+        is_own_build = isinstance(facts.choice, Choice) and facts.choice.backend is BackendName.LLAMA_CPP
+        return warning("settings", detail, rebuild_advice(facts.cpu) if is_own_build else 'set backend = "llama_cpp"')
     if threads > cores:
         return warning("settings", detail, f"set threads to {cores} or less: more than the physical cores are slower")
     return ok("settings", detail)
@@ -263,12 +283,26 @@ def _fitting(model: Model) -> Model:
     return model
 
 
-def _options(config: Config, model: Path, verdict: Verdict) -> LoadOptions:
-    return load_options(model, engine_settings(config, None), lambda: verdict)
+@dataclass(frozen=True)
+class _Chosen:
+    model: Path
+    backend: BackendName
 
 
-def _probe(config: Config, model: Model) -> Verdict:
-    return probe(model.path, paths.probe_cache_file(), backend=engine_settings(config, None).backend)
+def _choice(config: Config, model: Model, progress: Progress) -> Choice:
+    settings = engine_settings(config, None)
+    return choose_backend(
+        model.path, settings, engine_files(), lambda doing: progress(f"{doing} {model.name}"), threading.Event()
+    )
+
+
+def _probe(what: _Chosen) -> Verdict:
+    return probe(what.model, paths.probe_cache_file(), backend=what.backend)
+
+
+def _options(config: Config, what: _Chosen, verdict: Verdict) -> LoadOptions:
+    settings = replace(engine_settings(config, None), backend=what.backend)
+    return load_options(what.model, settings, lambda: verdict)
 
 
 def _then(found: T | Failure, go_on: Callable[[T], U | Failure]) -> U | Failure:

@@ -70,7 +70,7 @@ Cwd = Annotated[Path, typer.Option("--cwd", metavar="DIR", help="Work in this fo
 BackendOption = Annotated[
     str | None,
     typer.Option(
-        "--backend", metavar="llama_cpp|ik_llama", help="The library that runs the model. [default: llama_cpp]"
+        "--backend", metavar="auto|llama_cpp|ik_llama", help="The library that runs the model. [default: auto]"
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -151,7 +151,7 @@ def ask(
         str | None, typer.Option(metavar="N|auto", help="Proposed tokens verified in one pass. [default: auto]")
     ] = None,
     exact: Annotated[
-        bool, typer.Option("--exact", help="The same tokens as plain decoding, to the bit; slower.")
+        bool, typer.Option("--exact", help="The same tokens as plain decoding, to the bit; on llama_cpp, slower.")
     ] = False,
     no_tools: Annotated[bool, typer.Option("--no-tools", help="Answer without looking into the repository.")] = False,
     backend: BackendOption = None,

@@ -165,8 +165,8 @@ class _Printer:
     def handle(self, event: Event) -> None:
         """Print one event, if there is something to say about it."""
         match event:
-            case ModelLoading(model):
-                _say(f"loading {model}")
+            case ModelLoading(model, doing):
+                _say(f"{doing} {model}")
             case PrefillProgress() if event.done_tokens < event.total_tokens:
                 self._say_progress(event)
             case ToolFinished(tool=tool, arguments=arguments):

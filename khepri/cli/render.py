@@ -65,8 +65,8 @@ class ProgressLine:
     def handle(self, event: Event) -> None:
         """Show one event, if it is one of progress."""
         match event:
-            case ModelLoading(model):
-                self.show(f"loading {escape(model)}")
+            case ModelLoading(model, doing):
+                self.show(f"{escape(doing)} {escape(model)}")
             case PrefillProgress(done, total, cached, rate) if total > cached:
                 percent = 100 * (done - cached) // (total - cached)
                 self.show(f"reading {percent}% of {total - cached:,} tokens · {rate:.0f} tokens/s")

@@ -22,6 +22,8 @@ class ExtraBuffers(StrEnum):
 class Backend(StrEnum):
     """The library that runs the model."""
 
+    AUTO = "auto"
+    """The faster one of those that are installed, measured once on this machine."""
     LLAMA_CPP = "llama_cpp"
     """llama.cpp, compiled for this machine."""
     IK_LLAMA = "ik_llama"
@@ -150,8 +152,8 @@ class Config:
     """Proposed tokens verified in one pass; `auto` chooses at every step by what pays."""
     decoding: Decoding = Decoding.FAST
     """`exact` takes settings under which drafts cannot change a token even by rounding, and is slower."""
-    backend: Backend = Backend.LLAMA_CPP
-    """The library that runs the model: llama.cpp, or its faster fork, which the extra `khepri[fast]` brings."""
+    backend: Backend = Backend.AUTO
+    """The library that runs the model; `auto` measures which is faster (`ik_llama` is the extra `khepri[fast]`)."""
     kv_type: KvType = KvType.F16
     """Precision of the keys and values: `q8_0` takes half the memory and half the disk."""
     cache_conversations: Annotated[int, Between(1, 200)] = 8

@@ -64,6 +64,8 @@ class LoadOptions:
 class Capabilities:
     """What a loaded backend can do, declared so that nobody above has to guess."""
 
+    backend: BackendName
+    """Which of the libraries it is."""
     library: str
     """Name and version of the native library."""
     features: tuple[str, ...]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from khepri.engine.backend import Backend, BackendName, KvType, LoadOptions
 from khepri.engine.backends.loading import load_backend
+from khepri.engine.choice import REFERENCE, Choice, Machine, Tell, choose
 from khepri.engine.disk import DiskTier
 from khepri.engine.draft.drafter import Drafter
 from khepri.engine.draft.model import ModelDrafter
@@ -22,7 +23,7 @@ from khepri.engine.pass_cost import PassCosts
 from khepri.engine.prefix import CacheLimits, choose_cache
 from khepri.engine.prefix_cache import PrefixCache
 from khepri.engine.probe import Verdict, probe
-from khepri.engine.worker import CacheMaker, EngineWorker, Speculation, build_engine
+from khepri.engine.worker import CacheMaker, EngineWorker, LoadStatus, Speculation, build_engine
 from khepri.errors import ModelLoadError, OutOfMemoryError, UsageError
 from khepri.models.fingerprint import fingerprint
 
@@ -49,8 +50,8 @@ class EngineSettings:
     """Take settings under which the width of a pass cannot change a token, and refuse to start where there are none."""
     draft_model: Path | None = None
     """The smaller model that drafts; None loads none."""
-    backend: BackendName = BackendName.LLAMA_CPP
-    """The library that runs the models."""
+    backend: BackendName | None = BackendName.LLAMA_CPP
+    """The library that runs the models; None takes the faster one on this machine, or the one that can be exact."""
     kv_type: KvType = KvType.F16
     """Precision of the keys and values."""
     cache_conversations: int = 8
@@ -73,6 +74,8 @@ class EngineFiles:
     """Models for which exactness was proven on this machine."""
     prefixes: Path
     """Folder of keys and values that outlive the process."""
+    choices: Path
+    """Libraries that were chosen for models."""
 
 
 def launch(
@@ -91,10 +94,15 @@ def launch(
 
     What goes wrong with the load (``ModelLoadError``, ``OutOfMemoryError``) reaches everybody who waits for the engine.
     """
-    closing = threading.Event()
-    load_target, speculation, make_cache = _prepare(model, settings, files, repository, closing)
+    closing, status = threading.Event(), LoadStatus()
+    load_target, speculation, make_cache = _prepare(model, settings, files, repository, closing, status.tell)
     return EngineWorker(
-        load_target, settings.batch_tokens, closing=closing, speculation=speculation, make_cache=make_cache
+        load_target,
+        settings.batch_tokens,
+        closing=closing,
+        speculation=speculation,
+        make_cache=make_cache,
+        status=status,
     )
 
 
@@ -106,7 +114,7 @@ def open_engine(model: Path, settings: EngineSettings, files: EngineFiles) -> It
         ModelLoadError: The library refuses a model, or exactness was asked for and cannot be promised.
         OutOfMemoryError: A model does not fit into memory.
     """
-    load_target, speculation, make_cache = _prepare(model, settings, files, lambda: None, threading.Event())
+    load_target, speculation, make_cache = _prepare(model, settings, files, lambda: None, threading.Event(), _silent)
     engine = build_engine(load_target, speculation, settings.batch_tokens, time.perf_counter, make_cache)
     try:
         yield engine
@@ -122,6 +130,7 @@ def _prepare(
     files: EngineFiles,
     repository: Callable[[], RepositoryIndex | None],
     closing: threading.Event,
+    tell: Tell,
 ) -> tuple[Callable[[], Backend], Speculation, CacheMaker]:
     """Return what loads the target, what speculation needs besides, and what makes the prefix cache."""
     draft_context = min(settings.context_tokens, _DRAFT_CONTEXT_TOKENS)
@@ -136,15 +145,19 @@ def _prepare(
 
     def load(path: Path, how: EngineSettings) -> Backend:
         _check_memory(path)
+        backend = backend_in_force(how)
         return load_backend(
-            load_options(path, how, lambda: probe(path, files.probe, cancelled=closing, backend=how.backend))
+            load_options(path, how, lambda: probe(path, files.probe, cancelled=closing, backend=backend))
         )
 
     def load_target() -> Backend:
+        _check_memory(model)
+        settled = settle_backend(model, settings, files, tell, closing)
+        tell("loading")
         if not settings.exact:
-            return load(model, settings)
+            return load(model, settled)
         try:
-            target = load(model, settings)
+            target = load(model, settled)
         except ModelLoadError as error:
             raise ModelLoadError(f"exact decoding cannot be promised here: {error.message}", _NOT_EXACT) from error
         _require_exactness(target, _identity(model, settings, target), files.exactness)
@@ -153,7 +166,8 @@ def _prepare(
     def make_drafters(target: Backend) -> Sequence[Drafter]:
         drafters: list[Drafter] = [SuffixDrafter(repository)]
         if settings.draft_model is not None:
-            draft = load(settings.draft_model, draft_settings)
+            how = replace(draft_settings, backend=target.capabilities.backend)
+            draft = load(settings.draft_model, how)
             drafters.append(ModelDrafter(draft, target.vocabulary, settings.batch_tokens, time.perf_counter))
         return drafters
 
@@ -173,6 +187,48 @@ def _prepare(
     return load_target, speculation, make_cache
 
 
+def settle_backend(
+    model: Path, settings: EngineSettings, files: EngineFiles, tell: Tell, cancelled: threading.Event
+) -> EngineSettings:
+    """Return ``settings`` with the library named; see ``choose_backend``."""
+    return replace(settings, backend=choose_backend(model, settings, files, tell, cancelled).backend)
+
+
+def choose_backend(
+    model: Path, settings: EngineSettings, files: EngineFiles, tell: Tell, cancelled: threading.Event
+) -> Choice:
+    """Return the library that ``settings`` name or, where they leave it open, the one that turns out to be faster.
+
+    Args:
+        model: The GGUF file.
+        settings: How the engine is set up.
+        files: Where findings are kept.
+        tell: Told in a few words what is going on.
+        cancelled: Set by another thread to give up.
+
+    Raises:
+        CancelledError: ``cancelled`` was set.
+        ModelLoadError: No library can load the model.
+        OutOfMemoryError: The model does not fit into memory.
+    """
+    if settings.backend is not None:
+        return Choice(settings.backend, "as configured")
+    if settings.exact:
+        return Choice(REFERENCE, "the one that can decode exactly")
+    extra_buffers = None if settings.extra_buffers == "auto" else settings.extra_buffers == "on"
+    machine = Machine(files.probe, files.choices, settings.threads, extra_buffers, cancelled)
+    return choose(model, machine, tell)
+
+
+def backend_in_force(settings: EngineSettings) -> BackendName:
+    """Return the library that ``settings`` name; where it is left open, the one that can load and promise anything."""
+    return REFERENCE if settings.backend is None else settings.backend
+
+
+def _silent(_: str) -> None:
+    return
+
+
 def load_options(model: Path, settings: EngineSettings, ask_probe: Callable[[], Verdict]) -> LoadOptions:
     """Return how a model is loaded on this machine.
 
@@ -185,7 +241,7 @@ def load_options(model: Path, settings: EngineSettings, ask_probe: Callable[[], 
         UsageError: Exact decoding is asked of a library that cannot promise it.
     """
     cores = settings.threads or describe_cpu().physical_cores
-    capacity = max(settings.batch_tokens, _LEAST_PASS_TOKENS)
+    capacity, backend = max(settings.batch_tokens, _LEAST_PASS_TOKENS), backend_in_force(settings)
     options = LoadOptions(
         model,
         settings.context_tokens,
@@ -195,11 +251,11 @@ def load_options(model: Path, settings: EngineSettings, ask_probe: Callable[[], 
         sequences=settings.cache_conversations + 2 if settings.cache_conversations else 1,
         kv_type=settings.kv_type,
         cells=settings.cache_tokens,
-        backend=settings.backend,
+        backend=backend,
     )
-    if settings.exact and settings.backend is not BackendName.LLAMA_CPP:
+    if settings.exact and backend is not BackendName.LLAMA_CPP:
         raise UsageError(
-            f"{settings.backend} cannot decode exactly: its logits depend on how many tokens a pass evaluates",
+            f"{backend} cannot decode exactly: its logits depend on how many tokens a pass evaluates",
             f"set backend = {BackendName.LLAMA_CPP}, or leave --exact out",
         )
     if settings.exact:

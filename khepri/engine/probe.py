@@ -28,14 +28,31 @@ _CONTEXT_TOKENS = 256
 _PROBE_TOKENS = 48
 _TIMEOUT_S = 300
 _POLL_S = 0.1
-_DISTRIBUTIONS = {
-    BackendName.LLAMA_CPP: ("llama-cpp-python", "install khepri again"),
-    BackendName.IK_LLAMA: ("ik-llama-cpp-python", 'install it with: pip install "khepri[fast]"'),
-}
 _REFUSED = 3
 _NO_MEMORY = 4
 # What a processor does to a program. SIGABRT is not among them: the library also aborts itself when memory runs out.
 _CPU_FAULTS = frozenset({signal.SIGILL, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV})
+
+
+@dataclass(frozen=True)
+class _Library:
+    distribution: str
+    if_missing: str
+    if_it_dies: str
+
+
+_LIBRARIES = {
+    BackendName.LLAMA_CPP: _Library(
+        "llama-cpp-python",
+        "install khepri again",
+        "rebuild llama-cpp-python for this machine, as the README's section on crashes shows",
+    ),
+    BackendName.IK_LLAMA: _Library(
+        "ik-llama-cpp-python",
+        'install it with: pip install "khepri[fast]"',
+        f"set backend = {BackendName.LLAMA_CPP}",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -67,7 +84,7 @@ ChildRunner = Callable[[Path, bool], ChildResult]
 def probe(
     model: Path,
     cache_file: Path,
-    run_child: ChildRunner | None = None,
+    run: ChildRunner | None = None,
     cancelled: threading.Event | None = None,
     backend: BackendName = BackendName.LLAMA_CPP,
 ) -> Verdict:
@@ -78,7 +95,7 @@ def probe(
     Args:
         model: The GGUF file.
         cache_file: Where verdicts are kept; a file that cannot be read or written only costs a new probe.
-        run_child: Runs one probe; the default starts this module in a child process.
+        run: Runs one probe; the default starts this module in a child process.
         cancelled: Set by another thread to kill the child and give up.
         backend: The library to be tried.
 
@@ -92,22 +109,23 @@ def probe(
     known = _read_verdicts(cache_file)
     if key in known:
         return Verdict(known[key].extra_buffers, known[key].reason, was_cached=True)
-    verdict = _first_survivor(model, run_child or _child_runner(backend, cancelled or threading.Event()))
+    runner = run or _child_runner(backend, cancelled or threading.Event())
+    verdict = _first_survivor(model, backend, runner)
     if verdict.is_lasting:
         _write_verdicts(cache_file, {**known, key: verdict})
     return verdict
 
 
-def _first_survivor(model: Path, run_child: ChildRunner) -> Verdict:
-    fast = run_child(model, True)
+def _first_survivor(model: Path, backend: BackendName, run: ChildRunner) -> Verdict:
+    fast = run(model, True)
     if fast.returncode == 0:
         return Verdict(True, "a first batch with repacked weights came through")
-    _raise_if_refused(model, fast)
-    safe = run_child(model, False)
+    raise_if_refused(model, fast)
+    safe = run(model, False)
     if safe.returncode == 0:
         reason = f"with repacked weights the library died ({_cause(fast)}); without them it works"
         return Verdict(False, reason, is_lasting=-fast.returncode in _CPU_FAULTS)
-    _raise_if_refused(model, safe)
+    raise_if_refused(model, safe)
     if safe.returncode == -signal.SIGKILL:
         raise OutOfMemoryError(
             f"the system killed the process that tried {model}, most likely because memory ran out",
@@ -115,11 +133,18 @@ def _first_survivor(model: Path, run_child: ChildRunner) -> Verdict:
         )
     raise ModelLoadError(
         f"the inference library dies on this CPU with every setting ({_cause(fast)}; {_cause(safe)})",
-        "rebuild llama-cpp-python for this machine, as the README's section on crashes shows",
+        _LIBRARIES[backend].if_it_dies,
     )
 
 
-def _raise_if_refused(model: Path, result: ChildResult) -> None:
+def raise_if_refused(model: Path, result: ChildResult) -> None:
+    """Raise what a child's end stands for, if it was the user's or the library's own decision.
+
+    Raises:
+        CancelledError: It was interrupted from the keyboard.
+        ModelLoadError: The library refuses the model.
+        OutOfMemoryError: The model does not fit into memory.
+    """
     if result.returncode == -signal.SIGINT:
         raise CancelledError("the first try of the model was interrupted")
     if result.returncode == _REFUSED:
@@ -143,17 +168,30 @@ def _child_runner(backend: BackendName, cancelled: threading.Event) -> ChildRunn
     def run(model: Path, extra_buffers: bool) -> ChildResult:
         # -P keeps the working folder, which may be a stranger's repository, off the import path.
         command = [sys.executable, "-P", "-m", "khepri.engine.probe", backend, str(model), str(int(extra_buffers))]
-        with _start_deaf(command) as child:
-            try:
-                errors = _await_end(child, cancelled)
-            finally:
-                child.kill()
-        if errors is None:
-            return ChildResult(1, f"no answer within {_TIMEOUT_S} s")
-        lines = errors.decode("utf-8", "replace").strip().splitlines()
-        return ChildResult(child.returncode, lines[-1] if lines else "")
+        return run_child(command, cancelled)
 
     return run
+
+
+def run_child(command: Sequence[str], cancelled: threading.Event) -> ChildResult:
+    """Run a command to its end, whatever that is, or until its time is over.
+
+    Args:
+        command: What is run; its output is dropped.
+        cancelled: Set by another thread to kill it.
+
+    Raises:
+        CancelledError: ``cancelled`` was set.
+    """
+    with _start_deaf(command) as child:
+        try:
+            errors = _await_end(child, cancelled)
+        finally:
+            child.kill()
+    if errors is None:
+        return ChildResult(1, f"no answer within {_TIMEOUT_S} s")
+    lines = errors.decode("utf-8", "replace").strip().splitlines()
+    return ChildResult(child.returncode, lines[-1] if lines else "")
 
 
 def _start_deaf(command: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -189,11 +227,11 @@ def library_build(backend: BackendName) -> str:
     Raises:
         ModelLoadError: It is not installed.
     """
-    name, hint = _DISTRIBUTIONS[backend]
+    library = _LIBRARIES[backend]
     try:
-        distribution = metadata.distribution(name)
+        distribution = metadata.distribution(library.distribution)
     except metadata.PackageNotFoundError:
-        raise ModelLoadError(f"{name} is not installed", hint) from None
+        raise ModelLoadError(f"{library.distribution} is not installed", library.if_missing) from None
     natives = [Path(str(distribution.locate_file(f))) for f in distribution.files or () if "libggml" in f.name]
     return ";".join([distribution.version, *sorted(_file_identity(path) for path in natives if path.exists())])
 
@@ -219,21 +257,15 @@ def _entry(verdict: Verdict) -> dict[str, bool | str]:
     return {"extra_buffers": verdict.extra_buffers, "reason": verdict.reason}
 
 
-def _child(backend: BackendName, model: Path, extra_buffers: bool) -> int:
-    """Load the model and evaluate one batch wide enough to reach the library's matrix kernels."""
+def as_child(model: Path, work: Callable[[], None]) -> int:
+    """Do ``work`` with ``model`` as a child of ``run_child``; return the exit status that tells how it ended."""
     import resource
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    cores = describe_cpu().physical_cores
-    options = LoadOptions(model, _CONTEXT_TOKENS, cores, _PROBE_TOKENS, extra_buffers=extra_buffers, backend=backend)
     try:
-        loaded = load_backend(options)
-        tokens = tuple(range(_PROBE_TOKENS))
-        loaded.decode(Batch(tokens, 0))
-        loaded.decode(Batch(tokens[:1], len(tokens)))
-        loaded.close()
+        work()
     except OutOfMemoryError as error:
         print(error.message, file=sys.stderr)
         return _NO_MEMORY
@@ -244,6 +276,21 @@ def _child(backend: BackendName, model: Path, extra_buffers: bool) -> int:
         print(error.message, file=sys.stderr)
         return _REFUSED
     return 0
+
+
+def _child(backend: BackendName, model: Path, extra_buffers: bool) -> int:
+    """Load the model and evaluate one batch wide enough to reach the library's matrix kernels."""
+    cores = describe_cpu().physical_cores
+    options = LoadOptions(model, _CONTEXT_TOKENS, cores, _PROBE_TOKENS, extra_buffers=extra_buffers, backend=backend)
+
+    def work() -> None:
+        loaded = load_backend(options)
+        tokens = tuple(range(_PROBE_TOKENS))
+        loaded.decode(Batch(tokens, 0))
+        loaded.decode(Batch(tokens[:1], len(tokens)))
+        loaded.close()
+
+    return as_child(model, work)
 
 
 if __name__ == "__main__":

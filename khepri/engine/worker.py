@@ -101,6 +101,18 @@ class _Ahead:
         return tuple(prompt[: self.pass_end]) == self.prompt[: self.pass_end]
 
 
+class LoadStatus:
+    """What a load is busy with. One thread tells it, any other may look."""
+
+    def __init__(self) -> None:
+        self.doing = "loading"
+        """A few words that the name of the model may follow."""
+
+    def tell(self, doing: str) -> None:
+        """Note what is going on."""
+        self.doing = doing
+
+
 @dataclass(frozen=True)
 class Speculation:
     """What drafting needs besides the target. The functions are called on the worker's thread."""
@@ -143,6 +155,7 @@ class EngineWorker:
         closing: Set when ``close`` is called, so that a load which knows it can break off.
         speculation: Where drafts come from; the default drafts nothing.
         make_cache: Makes the prefix cache of a loaded target; the default keeps nothing on disk.
+        status: What the load says of itself.
     """
 
     def __init__(
@@ -153,12 +166,15 @@ class EngineWorker:
         closing: threading.Event | None = None,
         speculation: Speculation = Speculation(),
         make_cache: CacheMaker = choose_cache,
+        status: LoadStatus | None = None,
     ) -> None:
         self._load = load
         self._batch_tokens = batch_tokens
         self._clock = clock
         self._speculation = speculation
         self._make_cache = make_cache
+        self.load_status = status or LoadStatus()
+        """What the load is busy with."""
         self._engine: Engine | None = None
         self._jobs: queue.Queue[Job | _Ahead | None] = queue.Queue(_QUEUE_JOBS)
         self._ahead: _Ahead | None = None

@@ -65,8 +65,8 @@ class Pump:
 
     def _show_one(self, event: Event | Failed) -> None:
         match event:
-            case ModelLoading(model):
-                self._status.change(activity=f"loading {model}")
+            case ModelLoading(model, doing):
+                self._status.change(activity=f"{doing} {model}")
             case PrefillProgress() if event.total_tokens > event.done_tokens:
                 self._show_prefill(event)
             case Thinking(_, tokens, rate, acceptance):

@@ -53,7 +53,8 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> list[Job]:
 
 def settings(**changes: object) -> Config:
     # The probe is tried elsewhere; without it a load takes milliseconds.
-    return Config(**{"max_tokens": 24, "threads": 1, "extra_buffers": "off", **changes})  # type: ignore[arg-type]
+    usual = {"max_tokens": 24, "threads": 1, "backend": "llama_cpp", "extra_buffers": "off"}
+    return Config(**{**usual, **changes})  # type: ignore[arg-type]
 
 
 def session(root: Path, model: Path, config: Config | None = None, *, use_tools: bool = True) -> Session:

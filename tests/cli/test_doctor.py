@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from khepri.engine.backends.ik_llama_api import find_library
 from tests.support.tiny_model import write_tiny_model
 
 DOCTOR = (sys.executable, "-P", "-m", "khepri", "doctor")
@@ -31,6 +32,7 @@ NAMES = [
     "cpu",
     "library",
     "model",
+    "backend",
     "settings",
     "speed",
     "memory",
@@ -96,7 +98,9 @@ def home(tmp_path: Path) -> Home:
         kept.pop(name, None)
     folders = {"DATA": "data", "CACHE": "cache", "CONFIG": "config"}
     moved = {f"XDG_{kind}_HOME": str(tmp_path / name) for kind, name in folders.items()}
-    home = Home(tmp_path, {**kept, **moved, "HOME": str(tmp_path), "TERM": "xterm-256color"})
+    # Measuring every library takes seconds a test; one test does.
+    own = {"HOME": str(tmp_path), "TERM": "xterm-256color", "KHEPRI_BACKEND": "llama_cpp"}
+    home = Home(tmp_path, {**kept, **moved, **own})
     home.project.mkdir()
     return home
 
@@ -150,6 +154,16 @@ def test_all_is_reported_of_a_model_that_works(home: Home, model: str) -> None:
     assert "trained for 2048 tokens, its own chat template" in lines["model"]["detail"]
     assert "came through" in lines["settings"]["detail"]
     assert report["status"] == "warning", "the context is longer than the tiny model was trained for"
+
+
+@pytest.mark.skipif(find_library() is None, reason="the extra `fast` is not installed")
+def test_the_measurement_of_each_library_is_shown_and_the_choice_remembered(home: Home, model: str) -> None:
+    detail = home.lines("--model", model, environment={"KHEPRI_BACKEND": "auto"})["backend"]["detail"]
+    for backend in ("llama_cpp", "ik_llama"):
+        assert re.search(rf"{backend}: prefill \d+ tokens/s, passes of 1, 4, 8, 16 tokens in [\d, ]+ ms", detail)
+    again = home.lines("--model", model, environment={"KHEPRI_BACKEND": "auto"})["backend"]["detail"]
+    assert "known from an earlier measurement" in again
+    assert "as configured" in home.lines("--model", model)["backend"]["detail"]
 
 
 def test_a_second_look_does_not_probe_again(home: Home, model: str) -> None:

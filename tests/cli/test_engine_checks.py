@@ -9,8 +9,9 @@ from khepri.cli import engine_checks, measurement
 from khepri.cli.checks import Check, Failure, Report, Status, attempt
 from khepri.cli.engine_checks import Facts
 from khepri.cli.measurement import Library, Measurement, Progress
-from khepri.config import Config, ExtraBuffers
-from khepri.engine.backend import LoadOptions
+from khepri.config import Backend, Config, ExtraBuffers
+from khepri.engine.backend import BackendName, LoadOptions
+from khepri.engine.choice import Choice
 from khepri.engine.hardware import Cpu
 from khepri.engine.probe import Verdict
 from khepri.errors import ConfigError, KhepriError, ModelLoadError, NoModelError
@@ -37,6 +38,7 @@ FACTS = Facts(
     library=Library("0.3.36", frozenset({"AVX", "AVX2", "F16C", "FMA", "AVX512", "REPACK"})),
     model=MODEL,
     damaged=(),
+    choice=Choice(BackendName.LLAMA_CPP, "no other library is installed"),
     verdict=Verdict(True, "a first batch came through"),
     options=LoadOptions(MODEL.path, 8192, 4),
     measured=MEASURED,
@@ -49,7 +51,7 @@ def lines(facts: Facts, config: Config | None = None) -> dict[str, Check]:
 
 def test_a_sound_machine_has_no_advice_to_take() -> None:
     found = lines(FACTS)
-    assert list(found) == ["cpu", "library", "model", "settings", "speed", "memory"]
+    assert list(found) == ["cpu", "library", "model", "backend", "settings", "speed", "memory"]
     assert {line.status for line in found.values()} == {Status.OK}
     assert not any(line.advice for line in found.values())
 
@@ -121,9 +123,17 @@ def test_the_measurement_loads_what_the_configuration_and_the_probe_choose(
     monkeypatch.setattr(measurement, "measure", measure)
     monkeypatch.setattr(measurement, "read_library", lambda: FACTS.library)
     monkeypatch.setattr(engine_checks, "probe", lambda *_, **__: Verdict(verdict, ""))
-    config = Config(str(tiny_model), extra_buffers=choice, threads=3, context_tokens=1024, batch_tokens=64)
+    config = Config(
+        str(tiny_model),
+        backend=Backend.LLAMA_CPP,
+        extra_buffers=choice,
+        threads=3,
+        context_tokens=1024,
+        batch_tokens=64,
+    )
     facts = engine_checks.gather(config, lambda _: None)
-    assert loaded == [facts.options] == [LoadOptions(tiny_model, 1024, 3, 64, extra_buffers=allowed)]
+    sequences = config.cache_conversations + 2
+    assert loaded == [facts.options] == [LoadOptions(tiny_model, 1024, 3, 64, sequences, extra_buffers=allowed)]
 
 
 def test_overruling_a_probe_that_saw_a_crash_is_a_warning() -> None:

@@ -250,6 +250,18 @@ class BackendConformance:
         assert backend.sequence_length(1) == 0
         feed(backend, [1, 2], 2, sequence=1)
 
+    def test_a_pass_takes_any_cells_that_are_free(self, backend: Backend, exactness: Exactness) -> None:
+        tokens = [token % 200 for token in range(40)]
+        expected = feed(backend, tokens, 40)
+        backend.sequence_remove(0, 0)
+        for _ in range(CONTEXT_TOKENS // 16):
+            for sequence in (1, 2):
+                feed(backend, [7] * 8, 8, sequence)
+        assert backend.sequence_remove(1, 0)
+        exactness.check(feed(backend, tokens[:33], 33), expected[:33])
+        logits = backend.decode(Batch(tuple(tokens[33:]), 33, logits_from=2))
+        exactness.check(logits, expected[35:])
+
     def test_an_interrupted_backend_refuses_passes_until_it_is_resumed(
         self, backend: Backend, tokens: list[int], exactness: Exactness
     ) -> None:

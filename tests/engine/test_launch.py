@@ -16,7 +16,13 @@ from tests.support.tiny_model import write_tiny_sentencepiece_model
 
 
 def files_in(folder: Path) -> EngineFiles:
-    return EngineFiles(folder / "probe.json", folder / "pass-costs.json", folder / "exact.txt", folder / "prefixes")
+    return EngineFiles(
+        probe=folder / "probe.json",
+        pass_costs=folder / "pass-costs.json",
+        exactness=folder / "exact.txt",
+        choices=folder / "backends.json",
+        prefixes=folder / "prefixes",
+    )
 
 
 def start(model: Path, tmp_path: Path, extra_buffers: str = "auto", threads: int = 1) -> EngineWorker:

@@ -30,8 +30,9 @@ class Command:
             "XDG_DATA_HOME": str(self.home / "data"),
             "LC_ALL": "C.UTF-8",
             "PYTHONPATH": str(_CHECKOUT),
-            # One thread does not wait for another on a busy machine; the probe has tests of its own.
+            # One thread does not wait for another on a busy machine; probe and measurement have tests of their own.
             "KHEPRI_THREADS": "1",
+            "KHEPRI_BACKEND": "llama_cpp",
             "KHEPRI_EXTRA_BUFFERS": "off",
             **self.variables,
             **more,

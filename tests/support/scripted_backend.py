@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from khepri.engine.backend import Batch, Capabilities, Logits
+from khepri.engine.backend import BackendName, Batch, Capabilities, Logits
 from khepri.errors import CancelledError, ContextFullError, DecodeError, KhepriError
 
 END = 256
@@ -100,6 +100,7 @@ class ScriptedBackend:
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(
+            backend=BackendName.LLAMA_CPP,
             library="scripted 1",
             features=(),
             n_vocab=self.vocabulary.size,

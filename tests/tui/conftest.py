@@ -39,7 +39,7 @@ def make_app(root: Path, tiny_model: Path) -> MakeApp:
     """Makes an app whose model is random and loads in milliseconds."""
 
     def make(session: str | None = None, keys: Mapping[str, str] = {}, **changes: object) -> KhepriApp:
-        values = {"max_tokens": 24, "threads": 1, "extra_buffers": "off", **changes}
+        values = {"max_tokens": 24, "threads": 1, "backend": "llama_cpp", "extra_buffers": "off", **changes}
         config = Config(**values)  # type: ignore[arg-type]
         repository = Repository.open(root)
 

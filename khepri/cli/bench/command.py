@@ -1,6 +1,8 @@
 """``khepri bench``: sets the arms up, runs the corpus and shows what was found."""
 
 import os
+import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -20,7 +22,7 @@ from khepri.config import Config, Value
 from khepri.engine.backend import BackendName, LoadOptions
 from khepri.engine.backends.llama_cpp_plain import LlamaCppPlain
 from khepri.engine.hardware import describe_cpu
-from khepri.engine.launch import EngineSettings, launch, load_options
+from khepri.engine.launch import EngineSettings, backend_in_force, launch, load_options, settle_backend
 from khepri.engine.probe import probe
 from khepri.engine.request import DraftMode
 from khepri.engine.worker import EngineWorker
@@ -94,7 +96,7 @@ def run(cwd: Path, flags: Mapping[str, Value], *, quick: bool, as_json: bool, re
 
 
 def resolve(cwd: Path, flags: Mapping[str, Value]) -> Target:
-    """Return what is to be measured under the configuration in force; asks the probe.
+    """Return what is to be measured under the configuration in force; asks the probe, and measures the libraries.
 
     Raises:
         UsageError: The folder or a setting cannot be used.
@@ -106,15 +108,22 @@ def resolve(cwd: Path, flags: Mapping[str, Value]) -> Target:
         egress.require_strong(egress.lock())
     model = find(settings.model) if settings.model else default_model()
     draft_model = draft_model_of(settings)
-    # What is measured must not depend on what an earlier run left on the disk.
-    engine = replace(engine_settings(settings, draft_model), disk_bytes=0)
+    engine = settle_backend(
+        model.path,
+        # What is measured must not depend on what an earlier run left on the disk.
+        replace(engine_settings(settings, draft_model), disk_bytes=0),
+        engine_files(),
+        lambda doing: print(f"khepri: {doing} {model.name}", file=sys.stderr),
+        threading.Event(),
+    )
     options = _load_options(model, replace(engine, exact=False))
     baseline = _load_options(model, replace(engine, exact=False, backend=BackendName.LLAMA_CPP))
     return Target(settings, model, draft_model, engine, options, baseline)
 
 
 def _load_options(model: Model, engine: EngineSettings) -> LoadOptions:
-    return load_options(model.path, engine, lambda: probe(model.path, paths.probe_cache_file(), backend=engine.backend))
+    backend = backend_in_force(engine)
+    return load_options(model.path, engine, lambda: probe(model.path, paths.probe_cache_file(), backend=backend))
 
 
 def start_engine(model: Model, settings: EngineSettings) -> EngineWorker:

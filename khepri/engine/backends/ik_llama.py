@@ -13,7 +13,9 @@ from importlib import metadata
 from struct import Struct
 from typing import Any
 
-from khepri.engine.backend import Capabilities, KvType, LoadOptions
+import numpy as np
+
+from khepri.engine.backend import BackendName, Batch, Capabilities, KvType, LoadOptions, Logits
 from khepri.engine.backends.ik_llama_api import (
     DISTRIBUTION,
     GGML_TYPE_F16,
@@ -23,7 +25,7 @@ from khepri.engine.backends.ik_llama_api import (
     find_library,
 )
 from khepri.engine.backends.native import NativeBackend, NativeLog, NativeVocabulary, Pointer, named_features
-from khepri.errors import ModelLoadError
+from khepri.errors import ContextFullError, ModelLoadError
 
 _KV_TYPES = {KvType.F16: GGML_TYPE_F16, KvType.Q8_0: GGML_TYPE_Q8_0}
 _STATE_HEADER = Struct("<4sIQ")
@@ -79,6 +81,7 @@ class IkLlamaBackend(NativeBackend):
         context = self._make_context(model, options)
         cells = self._native.llama_n_ctx(context)
         capabilities = Capabilities(
+            backend=BackendName.IK_LLAMA,
             library=f"{DISTRIBUTION} {metadata.version(DISTRIBUTION)}",
             features=named_features(self._native.llama_print_system_info()),
             n_vocab=self.vocabulary.size,
@@ -122,6 +125,33 @@ class IkLlamaBackend(NativeBackend):
             )
         self._owned.callback(self._native.llama_free, context)
         return context
+
+    def _evaluate(self, batch: Batch) -> Logits:
+        """Evaluate a batch, in parts where no gap between the used cells is large enough for the whole.
+
+        The library wants the cells of a pass in a row, which they need not be where other sequences were removed. It
+        can move cells together, but an interrupt in the middle of that would leave the cache wrong without a sign.
+        """
+        try:
+            return super()._evaluate(batch)
+        except ContextFullError:
+            count = len(batch.tokens)
+            used = self._native.llama_get_kv_cache_used_cells(self._context)
+            if count == 1 or used + count > self.capabilities.context_tokens:
+                raise
+        rows, first_row = [], batch.logits_from % count
+        for start, end in ((0, count // 2), (count // 2, count)):
+            wanted = max(first_row, start)
+            part = Batch(
+                batch.tokens[start:end],
+                batch.position + start,
+                batch.sequence,
+                logits_from=min(wanted, end - 1) - start,
+            )
+            logits = self._evaluate(part)
+            if wanted < end:
+                rows.append(logits.copy())
+        return np.concatenate(rows)
 
     def sequence_state(self, sequence: int) -> bytes:
         """Return the state of a sequence, with a checksum; see ``Backend.sequence_state``."""

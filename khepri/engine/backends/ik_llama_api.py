@@ -195,6 +195,7 @@ _FUNCTIONS: Mapping[str, tuple[tuple[Any, ...], Any]] = {
     "llama_kv_cache_seq_cp": ((c_void_p, c_int32, c_int32, c_int32, c_int32), None),
     "llama_kv_cache_seq_pos_max": ((c_void_p, c_int32), c_int32),
     "llama_kv_cache_seq_pos_min": ((c_void_p, c_int32), c_int32),
+    "llama_get_kv_cache_used_cells": ((c_void_p,), c_int32),
     "llama_state_seq_get_size": ((c_void_p, c_int32, c_uint32), c_size_t),
     "llama_state_seq_get_data": ((c_void_p, POINTER(c_uint8), c_size_t, c_int32, c_uint32), c_size_t),
     "llama_state_seq_set_data": ((c_void_p, POINTER(c_uint8), c_size_t, c_int32, c_uint32), c_size_t),

@@ -10,7 +10,7 @@ import os
 
 import llama_cpp as native
 
-from khepri.engine.backend import Capabilities, KvType, LoadOptions
+from khepri.engine.backend import BackendName, Capabilities, KvType, LoadOptions
 from khepri.engine.backends.native import NativeBackend, NativeLog, NativeVocabulary, Pointer, named_features
 
 _KV_TYPES = {KvType.F16: native.GGML_TYPE_F16, KvType.Q8_0: native.GGML_TYPE_Q8_0}
@@ -49,6 +49,7 @@ class LlamaCppBackend(NativeBackend):
         context = self._make_context(model, options)
         cells = native.llama_n_ctx(context)
         capabilities = Capabilities(
+            backend=BackendName.LLAMA_CPP,
             library=f"llama-cpp-python {native.__version__}",
             features=library_features(),
             n_vocab=self.vocabulary.size,

@@ -263,6 +263,9 @@ class NativeBackend:
         self._refuse_misfit(batch)
         if self._abort.is_set():
             raise CancelledError("the pass was interrupted")
+        return self._evaluate(batch)
+
+    def _evaluate(self, batch: Batch) -> Logits:
         first_row = self._fill(batch)
         self._log.clear()
         self._check(self._api.llama_decode(self._context, self._batch), batch)
