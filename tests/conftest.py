@@ -1,4 +1,5 @@
 import os
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,10 @@ from khepri.models.catalogue import DEFAULT_TARGET
 from tests.support.tiny_model import write_tiny_model
 
 pytest.register_assert_rewrite("tests.engine.conformance")
+
+# What a shell starts in the background ignores interrupts, and so would every child that a test interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Git = Callable[..., str]
 

@@ -163,7 +163,10 @@ class AgentLoop:
             opening.stop_reason = "max_tokens"
             return opening
         rest = Reply(may_call=False, text=opening.text, emitted=opening.emitted)
-        return self._write(rest, ToolCallGrammar(TRIGGER, self._grammar, 0), left, progress)
+        answer = self._write(rest, ToolCallGrammar(TRIGGER, self._grammar, 0), left, progress)
+        if answer.stop_reason == "answered" and not answer.text.removeprefix(opening.text).strip():
+            raise self._no_answer(progress)
+        return answer
 
     def _write(self, reply: Reply, grammar: ToolCallGrammar | None, max_tokens: int, progress: _Progress) -> Reply:
         """Generate what comes next in the assistant's turn and append it to the prompt."""
@@ -311,9 +314,11 @@ class AgentLoop:
         return self._room() > least
 
     def _no_answer(self, progress: _Progress) -> StepLimitError:
+        taken = len(progress.steps)
+        more = ", or allow more --steps" if taken >= self._settings.steps > 0 else ""
         return StepLimitError(
-            f"the model has no answer after {len(progress.steps)} steps",
-            "ask a narrower question, name a file with --file, or allow more --steps",
+            f"the model has no answer after {taken} step{'' if taken == 1 else 's'}",
+            f"ask a narrower question, name a file with --file{more}, or take a larger model with --model",
         )
 
     def _context_full(self, needed: int) -> ContextFullError:

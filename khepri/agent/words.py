@@ -3,6 +3,7 @@
 Nothing here knows where they are shown.
 """
 
+import errno
 import json
 from collections.abc import Mapping
 
@@ -43,6 +44,8 @@ def describe_error(error: BaseException) -> tuple[str, str]:
     if isinstance(error, KeyboardInterrupt):
         return "interrupted", ""
     if isinstance(error, OSError):
+        if error.filename is None and error.errno in (errno.EBADF, errno.ENOSPC, errno.EIO):
+            return f"the output could not be written: {error.strerror}", ""
         where = f": {error.filename}" if error.filename else ""
         return f"{error.strerror or error}{where}", ""
     return f"{type(error).__name__}: {error}", "this is a defect of Khepri's: please report it with the command you ran"

@@ -32,6 +32,7 @@ NOTHING_CHANGED: Final = 8
 REFUSED: Final = 9
 INTERRUPTED: Final = 130
 OUTPUT_CLOSED: Final = 141
+HUNG_UP: Final = 129
 TERMINATED: Final = 143
 
 _CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
@@ -52,7 +53,7 @@ HELP: Final = (
     "Exit codes: 0 answered · 1 internal error · 2 wrong usage or configuration · 3 no model · 4 model or backend "
     "failed · 5 context full · 6 step limit reached without an answer · 7 a check failed: a promise did not hold "
     "(khepri prove), or the repository's checks (khepri refactor) · 8 nothing changed · 9 refused: by you, a rule or a "
-    "guard · 130 interrupted · 141 output closed early · 143 ended by SIGTERM"
+    "guard · 129 terminal closed · 130 interrupted · 141 output closed early · 143 ended by SIGTERM"
 )
 
 

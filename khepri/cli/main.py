@@ -127,7 +127,10 @@ def ask(
         str | None, typer.Argument(help="What you want to know. Text on standard input is read along with it.")
     ] = None,
     file: Annotated[
-        list[Path] | None, typer.Option("--file", "-f", metavar="FILE", help="Show this file to the model; repeatable.")
+        list[Path] | None,
+        typer.Option(
+            "--file", "-f", metavar="FILE", help="Show this file to the model; relative to --cwd; repeatable."
+        ),
     ] = None,
     model: Annotated[
         str | None, typer.Option("--model", "-m", metavar="NAME", help="Name or path of a model; see khepri models.")
@@ -198,7 +201,10 @@ def refactor(
         ),
     ] = None,
     file: Annotated[
-        list[Path] | None, typer.Option("--file", "-f", metavar="FILE", help="Show this file to the model; repeatable.")
+        list[Path] | None,
+        typer.Option(
+            "--file", "-f", metavar="FILE", help="Show this file to the model; relative to --cwd; repeatable."
+        ),
     ] = None,
     check: Annotated[
         list[str] | None,
@@ -492,6 +498,8 @@ def run(tier: "Tier | None") -> None:
     """Run the command line under a network lock of ``tier``; exits the process."""
     _prepare_streams()
     signal.signal(signal.SIGTERM, _terminate)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores it
+        signal.signal(signal.SIGHUP, _hang_up)
     if tier is not None and not tier.is_strong and not _only_help(sys.argv[1:]):
         print(f"khepri: {tier.describe()}", file=sys.stderr)
     try:
@@ -523,7 +531,8 @@ def _prepare_streams() -> None:
 
     Left closed, their numbers would go to the next files that are opened, and what a library prints into those files.
     """
-    for descriptor, mode in enumerate((os.O_RDONLY, os.O_WRONLY, os.O_WRONLY)):
+    # A closed standard output gets a descriptor that refuses what is written: an answer that nobody gets is a failure.
+    for descriptor, mode in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):
         try:
             os.fstat(descriptor)
         except OSError:
@@ -551,6 +560,11 @@ class _Words(io.FileIO):
 def _terminate(*_: object) -> NoReturn:
     """Leave by the way of an interrupt, so that the terminal is left as it was found."""
     sys.exit(exits.TERMINATED)
+
+
+def _hang_up(*_: object) -> NoReturn:
+    """Leave in the same way when the terminal goes away."""
+    sys.exit(exits.HUNG_UP)
 
 
 def _leave(code: int) -> NoReturn:

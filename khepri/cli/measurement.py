@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from khepri.engine.backend import Backend, BackendName, Batch, LoadOptions
+from khepri.engine.parent import die_with_parent
 from khepri.errors import KhepriError, ModelError, ModelLoadError, OutOfMemoryError
 
 PREFILL_TOKENS = 128
@@ -249,6 +250,7 @@ def _child(task: str, options: str = "") -> int:
     """Do one task and say the outcome."""
     import resource
 
+    die_with_parent()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
         if task == "library":

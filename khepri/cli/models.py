@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _PIPE_COLUMNS = 240
 _PLAIN_STEP = 0.1
 
+_WORTH_A_WORD_BYTES = 100_000_000
+
 
 def list_models(as_json: bool) -> None:
     """Print the models on this machine and those of the catalogue that could be pulled."""
@@ -93,7 +95,10 @@ def add(file: Path, name: str | None) -> None:
         PullError: The folder cannot be written or the disk is full.
     """
     waiting = partial(_note, "another process is adding a model: waiting for it")
-    target = own.add_model(file.expanduser(), models_dir(), name, waiting)
+    source = file.expanduser()
+    if source.is_file() and source.stat().st_size >= _WORTH_A_WORD_BYTES:
+        _note(f"copying {readable_bytes(source.stat().st_size)}")
+    target = own.add_model(source, models_dir(), name, waiting)
     _note(f"added {target.stem}; use it with: --model {target.stem}")
 
 

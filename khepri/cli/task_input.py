@@ -40,7 +40,7 @@ def attach(cwd: Path, file: Path) -> Attachment:
     try:
         content = read_text(path)
     except ToolError as error:
-        raise UsageError(f"--file {file}: {error.message}", "name a text file") from error
+        raise UsageError(f"--file {file}: {error.message} (in {path.parent})", "name a text file") from error
     if content.is_cut:
         raise UsageError(
             f"--file {file}: {content.size_bytes / 1e6:.0f} MB is more than any context holds",

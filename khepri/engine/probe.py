@@ -22,6 +22,7 @@ from khepri.engine import json_cache
 from khepri.engine.backend import BackendName, Batch, LoadOptions
 from khepri.engine.backends.loading import load_backend
 from khepri.engine.hardware import describe_cpu
+from khepri.engine.parent import die_with_parent
 from khepri.errors import CancelledError, KhepriError, ModelLoadError, OutOfMemoryError
 
 _CONTEXT_TOKENS = 256
@@ -261,6 +262,7 @@ def as_child(model: Path, work: Callable[[], None]) -> int:
     """Do ``work`` with ``model`` as a child of ``run_child``; return the exit status that tells how it ended."""
     import resource
 
+    die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -64,7 +64,7 @@ def add_model(file: Path, models_dir: Path, name: str | None, waiting: Callable[
         # Whoever was killed while it copied left this behind.
         waiting_room.unlink(missing_ok=True)
         try:
-            _link_or_copy(file.resolve(), waiting_room)
+            _copy(file.resolve(), waiting_room)
             waiting_room.rename(target)
         finally:
             waiting_room.unlink(missing_ok=True)
@@ -163,11 +163,8 @@ def _taken(stem: str, target: Path) -> UsageError:
     )
 
 
-def _link_or_copy(source: Path, target: Path) -> None:
-    try:
-        os.link(source, target)
-    except OSError:
-        # Another filesystem, one without links, or a file of another user.
-        shutil.copyfile(source, target)
-        with target.open("rb") as copy:
-            os.fsync(copy.fileno())
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file; never by a hard link, through which a write to the one would damage the other."""
+    shutil.copyfile(source, target)
+    with target.open("rb") as copy:
+        os.fsync(copy.fileno())

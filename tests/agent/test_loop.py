@@ -111,9 +111,9 @@ def test_calls_made_in_the_models_name_come_first(root: Path) -> None:
 
 
 def test_after_reading_an_answer_begins_with_a_file_that_was_read(root: Path) -> None:
-    with Conversation(root, [READ, "The answer."]) as talk:
-        finished = talk.run()
-    assert finished.answer.startswith("In `src/app.py`,")
+    with Conversation(root, [READ, "The answer."]) as talk, pytest.raises(StepLimitError):
+        talk.run()
+    assert answer_of(talk.events) == "In `src/app.py`,"
 
 
 def test_a_model_that_only_calls_is_told_to_answer_and_does(root: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_model_that_only_calls_is_told_to_answer_and_does(root: Path) -> None:
 
 def test_a_model_that_writes_a_call_instead_of_its_answer_has_no_answer(root: Path) -> None:
     bare = '{"name": "list", "arguments": {"path": "src"}}'
-    with Conversation(root, [LIST, bare], steps=1) as talk, pytest.raises(StepLimitError, match="after 1 steps"):
+    with Conversation(root, [LIST, bare], steps=1) as talk, pytest.raises(StepLimitError, match="after 1 step"):
         talk.run()
     assert answer_of(talk.events) == ""
 
@@ -134,6 +134,12 @@ def test_a_model_that_writes_a_call_instead_of_its_answer_has_no_answer(root: Pa
 def test_a_model_that_says_nothing_has_no_answer(root: Path) -> None:
     with Conversation(root, ["  \n"], use_tools=False) as talk, pytest.raises(StepLimitError):
         talk.run()
+
+
+def test_a_model_that_falls_silent_after_the_file_it_had_to_name_has_no_answer(root: Path) -> None:
+    with Conversation(root, ["", "In `src/app.py`,"]) as talk, pytest.raises(StepLimitError) as failure:
+        talk.run([LOOK])
+    assert "--steps" not in failure.value.hint
 
 
 def test_the_same_call_again_is_refused_and_no_third_one_is_made(root: Path) -> None:

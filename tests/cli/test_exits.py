@@ -23,6 +23,7 @@ CODES = {
     errors.DecodeError("x"): 4,
     errors.PullError("x"): 4,
     errors.ContextFullError("x", needed_tokens=2, context_tokens=1): 5,
+    errors.OutOfBlocksError("x", needed_tokens=2, context_tokens=1): 5,
     errors.StepLimitError("x"): 6,
     errors.BrokenPromiseError("x"): 7,
     errors.RefusedError("x"): 9,
@@ -43,7 +44,7 @@ def test_every_kind_of_error_is_tried() -> None:
 
 
 def test_every_code_is_in_the_help() -> None:
-    for code in {0, *CODES.values(), exits.TERMINATED}:
+    for code in {0, *CODES.values(), exits.HUNG_UP, exits.TERMINATED}:
         assert f" {code} " in exits.HELP
 
 

@@ -12,10 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-import typer.main
 
 from khepri.cli import exits
-from khepri.cli.main import app
 from tests.support.command import PROGRAM, Command
 
 LONG = ("--no-tools", "--temperature", "1", "--seed", "3")
@@ -119,12 +117,13 @@ def wait_for_signal_in(pid: int, field: str, wanted: signal.Signals) -> None:
     raise AssertionError("the command did not begin")
 
 
-def test_a_termination_ends_in_good_order(talkative: Command) -> None:
+@pytest.mark.parametrize(("number", "expected"), [(signal.SIGTERM, exits.TERMINATED), (signal.SIGHUP, exits.HUNG_UP)])
+def test_a_termination_ends_in_good_order(talkative: Command, number: signal.Signals, expected: int) -> None:
     process = talkative.start(*LONG, "--stream-json", QUESTION)
     said = read_until(process, b'"answer_delta"')
-    process.terminate()
+    process.send_signal(number)
     code, said, errors = end(process, said)
-    assert (code, errors) == (exits.TERMINATED, "")
+    assert (code, errors) == (expected, "")
     assert [json.loads(line) for line in said.splitlines()]
 
 
@@ -175,7 +174,7 @@ def test_every_command_ends_alike_when_its_reader_leaves_early(khepri: Command, 
 def test_a_full_disk_is_named(khepri: Command, output: str) -> None:
     done = shell(khepri, '"$@" </dev/null >/dev/full', *model_flags(khepri, output))
     assert done.returncode == exits.INTERNAL
-    assert done.stderr == b"khepri: No space left on device\n"
+    assert done.stderr == b"khepri: the output could not be written: No space left on device\n"
 
 
 @pytest.mark.parametrize("nowhere", ['"$@" 2>/dev/full', '"$@" 2> >(true); code=$?; wait; exit $code'])
@@ -191,10 +190,16 @@ def test_words_that_cannot_be_written_are_lost_and_change_nothing_else(
 
 
 def test_closed_streams_are_no_hindrance_and_are_not_mixed_up(khepri: Command) -> None:
-    assert shell(khepri, '"$@" <&- >&- 2>&-', *model_flags(khepri)).returncode == 0
+    assert shell(khepri, '"$@" <&- 2>&-', *model_flags(khepri)).returncode == 0
     done = shell(khepri, '"$@" 2>&-', *model_flags(khepri, "--json"))
     assert json.loads(done.stdout)["stop_reason"]
-    assert shell(khepri, '"$@" >&-', *model_flags(khepri)).returncode == 0
+
+
+@pytest.mark.parametrize("arguments", [("ask", "--max-tokens=8", QUESTION), ("config",), ("models",), ("--help",)])
+def test_a_result_that_could_not_be_written_is_a_failure(khepri: Command, arguments: Sequence[str]) -> None:
+    done = shell(khepri, '"$@" >&- </dev/null', *arguments, KHEPRI_MODEL=str(khepri.model))
+    assert done.returncode == exits.INTERNAL
+    assert b"output" in done.stderr
 
 
 def test_an_encoding_that_cannot_say_the_answer_loses_characters_and_nothing_else(khepri: Command) -> None:
@@ -232,9 +237,15 @@ def test_a_defect_shows_its_traceback_to_those_who_ask_for_it(khepri: Command) -
     assert b"ZeroDivisionError" in done.stderr
 
 
-def test_no_option_before_a_commands_name_takes_a_value() -> None:
-    whole = typer.main.get_command(app)
-    models = next(command for name, command in vars(whole)["commands"].items() if name == "models")
-    options = [*whole.params, *models.params]
-    assert {"version", "as_json"} <= {option.name for option in options}
-    assert all(vars(option)["is_flag"] for option in options), "the network is unlocked by the first two words"
+@pytest.mark.parametrize(
+    "arguments", [("--resume", "models", "pull"), ("--model=x", "models", "pull"), ("models", "--json", "pull")]
+)
+def test_nothing_that_comes_before_these_two_words_opens_the_network(arguments: Sequence[str]) -> None:
+    program = (
+        "import sys; from khepri import egress; from khepri.cli import main as command\n"
+        "command.run = lambda tier: print(tier is None)\n"
+        "from khepri.__main__ import main; main()"
+    )
+    for words, is_open in ((arguments, b"False"), (("models", "pull"), b"True")):
+        done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, check=True, timeout=60)
+        assert done.stdout.strip() == is_open

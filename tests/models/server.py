@@ -27,6 +27,8 @@ class Route:
     chunk_bytes: int = 1 << 16
     pause_s: float = 0.0
     """Wait after each chunk."""
+    may_go_on: threading.Event | None = None
+    """Waited for after each chunk, a minute at most."""
     announces_length: bool = True
 
 
@@ -94,6 +96,9 @@ def serving(server: Server) -> Iterator[Server]:
                 for at in range(0, len(body), route.chunk_bytes):
                     self.wfile.write(body[at : at + route.chunk_bytes])
                     time.sleep(route.pause_s)
+                    if route.may_go_on is not None:
+                        self.wfile.flush()
+                        route.may_go_on.wait(60)
             except OSError:
                 self.close_connection = True
 

