@@ -59,6 +59,12 @@ app = typer.Typer(
 )
 models_app = typer.Typer(help="List, fetch, add and remove models.", rich_markup_mode=None, invoke_without_command=True)
 app.add_typer(models_app, name="models")
+cache_app = typer.Typer(
+    help="Show or clear what is kept on disk of what models have read.",
+    rich_markup_mode=None,
+    invoke_without_command=True,
+)
+app.add_typer(cache_app, name="cache")
 sessions_app = typer.Typer(
     help="List, export and remove conversations about this repository.",
     rich_markup_mode=None,
@@ -315,9 +321,9 @@ def prove(
 ) -> None:
     """Compare accelerated with plain decoding, token by token.
 
-    Drafts never change the distribution of what is said. Batched passes round differently from single ones, so that a
-    near-tie between two tokens can fall the other way; each one is shown with its margin, and what is no near-tie is a
-    failure (exit code 7).
+    Neither drafts nor the prefix cache change the distribution of what is said. Batched passes round differently from
+    single ones, so that a near-tie between two tokens can fall the other way; each one is shown with its margin, and
+    what is no near-tie is a failure (exit code 7).
 
     For example:
 
@@ -347,6 +353,39 @@ def config(cwd: Cwd = Path("."), as_json: AsJson = False) -> None:
 
     interrupts.admit()
     command.run(cwd, as_json)
+
+
+@cache_app.callback()
+def cache(context: typer.Context, cwd: Cwd = Path("."), as_json: AsJson = False) -> None:
+    """Show size, entries and hit rate of the keys and values on disk.
+
+    They are what a model has computed of a repository's preamble and of conversations, so that it begins at once where
+    it was before. They are for you alone (0600), and contain what those texts contain.
+
+    For example:
+
+      khepri cache
+
+      khepri cache clear
+    """
+    if context.invoked_subcommand is None:
+        from khepri.cli import cache as command
+
+        interrupts.admit()
+        with exits.told_as_json(as_json):
+            command.run(cwd, as_json)
+    elif as_json:
+        raise typer.BadParameter(f"--json belongs after {context.invoked_subcommand}")
+
+
+@cache_app.command()
+def clear(as_json: AsJson = False) -> None:
+    """Delete all of it; the next question is evaluated anew."""
+    from khepri.cli import cache as command
+
+    interrupts.admit()
+    with exits.told_as_json(as_json):
+        command.clear(as_json)
 
 
 @models_app.callback()
@@ -438,6 +477,9 @@ def bench(
     sweep: Annotated[
         bool, typer.Option("--sweep", help="Try each gamma instead, and draw speed-up and acceptance against it.")
     ] = False,
+    cache: Annotated[
+        bool, typer.Option("--cache", help="Measure what the prefix cache saves instead, and what kv_type costs.")
+    ] = False,
     output: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Where --sweep writes its picture (SVG). [default: khepri-sweep.svg]"),
@@ -475,6 +517,8 @@ def bench(
       khepri bench --draft all --json > bench.json
 
       khepri bench --sweep --draft all
+
+      khepri bench --cache
     """
     flags = {"model": model, "draft": draft, "draft_model": draft_model, "gamma": gamma, "backend": backend}
     interrupts.admit()
@@ -488,6 +532,14 @@ def bench(
         return
     if output is not None:
         raise typer.BadParameter("--output belongs to --sweep")
+    if cache:
+        from khepri.cli.bench import cache as cache_command
+
+        if repeats is not None or gamma is not None:
+            raise typer.BadParameter("--cache drafts nothing and runs once: leave --gamma and --repeats out")
+        with exits.told_as_json(as_json):
+            cache_command.run(cwd, flags, quick=quick, as_json=as_json)
+        return
     from khepri.cli.bench import command
 
     with exits.told_as_json(as_json):

@@ -1,4 +1,6 @@
-"""``khepri prove``: runs the corpus without drafts and with them, and judges every difference.
+"""``khepri prove``: runs the corpus plain and accelerated, and judges every difference.
+
+Plain is without drafts and with an empty prefix cache; accelerated is with both.
 
 A difference is a near-tie if the two tokens were so close that the rounding of this machine's kernels, which is
 measured first, can have turned them over. Everything else is a defect.
@@ -173,6 +175,7 @@ def _summary(proof: Proof) -> str:
     accepted = sum(finding.comparison.accepted for finding in proof.findings)
     forced = sum(finding.comparison.forced for finding in proof.findings)
     passes = sum(finding.comparison.passes for finding in proof.findings)
+    cached = sum(finding.comparison.cached for finding in proof.findings)
     rate = f"{accepted / drafted:.0%}" if drafted else "nothing drafted"
     lines = [""]
     for name, each in proof.divergences:
@@ -184,7 +187,8 @@ def _summary(proof: Proof) -> str:
     defects = sum(proof.is_defect(each) for _, each in proof.divergences)
     lines.append(
         f"{len(proof.divergences)} of {proof.tokens:,} tokens differ, {defects} of them beyond rounding "
-        f"({passes:,} passes, acceptance {rate} of {drafted:,} drafted tokens, {forced:,} forced)"
+        f"({passes:,} passes, acceptance {rate} of {drafted:,} drafted tokens, {forced:,} forced, "
+        f"{cached:,} prompt tokens from the cache)"
     )
     return "\n".join(lines)
 
@@ -217,6 +221,7 @@ def _as_json(proof: Proof) -> dict[str, object]:
                 "drafted_tokens": each.comparison.drafted,
                 "accepted_tokens": each.comparison.accepted,
                 "forced_tokens": each.comparison.forced,
+                "cached_tokens": each.comparison.cached,
                 "divergences": len(each.comparison.divergences),
             }
             for each in proof.findings

@@ -53,6 +53,8 @@ class Comparison:
     """Tokens that the constraint forced, committed without a pass."""
     passes: int
     """Passes of the accelerated run after its prefills."""
+    cached: int
+    """Tokens of the accelerated run's prompts that it took from the prefix cache."""
 
 
 def compare(
@@ -65,7 +67,8 @@ def compare(
 ) -> Comparison:
     """Decode ``prompt`` greedily without drafts and with them, and return where the tokens differ.
 
-    The plain run prefills the whole prompt; the accelerated one finds it in the prefix cache.
+    The plain run begins with an empty prefix cache. The accelerated one begins with what that run and a conversation
+    that branches off its prompt have left there.
 
     Args:
         engine: The target and its drafters; this thread owns them.
@@ -85,7 +88,8 @@ def compare(
     plainly = Request(tuple(prompt), max_tokens, draft=DraftMode.OFF)
     plain = generate(plain_engine, plainly, make_constraint, TokenBuffer()).tokens
     divergences: list[Divergence] = []
-    drafted = accepted = forced = passes = start = 0
+    _branch_off(engine, prompt)
+    drafted = accepted = forced = passes = cached = start = 0
     while start < len(plain):
         said = plain[:start]
         request = Request((*prompt, *said), len(plain) - start, draft=draft, gamma=gamma)
@@ -94,6 +98,7 @@ def compare(
         accepted += generation.accepted_tokens
         forced += sum(count.accepted for count in generation.drafts.values()) - generation.accepted_tokens
         passes += len(generation.passes_ms)
+        cached += generation.cached_tokens
         same = _agreeing(plain[start:], generation.tokens)
         if start + same == len(plain):
             break
@@ -103,7 +108,14 @@ def compare(
         row = row if constraint is None else constraint.restrict(row)
         divergences.append(_divergence(engine, start, row, plain[start], generation.tokens[same : same + 1]))
         start += 1
-    return Comparison(len(plain), tuple(divergences), drafted, accepted, forced, passes)
+    return Comparison(len(plain), tuple(divergences), drafted, accepted, forced, passes, cached)
+
+
+def _branch_off(engine: Engine, prompt: Sequence[int]) -> None:
+    """Let another conversation share half of the prompt, so that the cache has to keep the two apart."""
+    half = len(prompt) // 2
+    other = (*prompt[:half], *reversed(prompt[half:]))
+    generate(engine, Request(other, 1, draft=DraftMode.OFF), lambda: None, TokenBuffer())
 
 
 class _Watched:

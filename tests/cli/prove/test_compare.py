@@ -45,6 +45,7 @@ def test_runs_that_are_the_same_have_no_differences() -> None:
     assert found.divergences == ()
     assert (found.drafted, found.accepted) == (20, 20)
     assert found.passes < len(REPLY) / 3
+    assert 0 < found.cached < len(PROMPT)
 
 
 def test_every_near_tie_that_rounding_turns_over_is_found_with_its_margin() -> None:

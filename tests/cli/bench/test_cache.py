@@ -1,0 +1,47 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from khepri.cli.bench import cache
+from khepri.cli.bench.cache_runs import Scale
+from khepri.config import Value
+
+
+@pytest.fixture(autouse=True)
+def _small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = Scale(preamble_tokens=300, turn_tokens=60, turns=3, conversations=8, most_held=3)
+    monkeypatch.setattr(cache, "QUICK", small)
+    monkeypatch.setattr(cache, "_PRECISION_TOKENS", 200)
+    for kind in ("CACHE", "CONFIG", "DATA"):
+        monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind))
+
+
+def test_it_measures_turns_a_restart_conversations_and_precisions(
+    tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags: dict[str, Value] = {"model": str(tiny_model), "extra_buffers": "off", "threads": 1}
+    cache.run(tmp_path, flags, quick=True, as_json=True)
+    found = json.loads(capsys.readouterr().out)
+    assert [turn["prompt_tokens"] for turn in found["turns"]] == [300, 364, 428, 492]
+    assert [turn["cached_tokens"] for turn in found["turns"]] == [0, 303, 367, 431]
+    assert all(turn["first_token_ms"] > 0 and turn["new_tokens_ms"] > 0 for turn in found["turns"])
+    assert found["restart"]["restored_tokens"] == 300
+    assert found["answers_as_before"]
+    assert found["file_bytes"] > 300 * 4
+    many = found["conversations"]
+    assert (many["count"], many["held"], many["answers"]) == (8, 3, 16)
+    assert many["held_tokens"] <= many["cells"]
+    assert found["precisions"][0]["kv_type"] == "f16"
+    assert all(1 < each["perplexity"] < 1e6 for each in found["precisions"])
+    assert {promise["kept"] for promise in found["promises"]} <= {True, False}
+
+
+def test_for_people_it_names_what_was_missed(
+    tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "_LEAST_GAIN", 1000.0)
+    cache.run(tmp_path, {"model": str(tiny_model), "extra_buffers": "off", "threads": 1}, quick=True, as_json=False)
+    shown = capsys.readouterr().out
+    assert "MISSED: the second turn begins" in shown
+    assert "kept: and gives the answer that the first one gave" in shown
