@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 
 from khepri.agent.events import Event, PrefillProgress, Thinking
 from khepri.agent.guards import repeats_itself
@@ -13,6 +14,7 @@ from khepri.engine.worker import EngineWorker, Job
 from khepri.errors import CancelledError, ContextFullError
 
 _POLL_S = 1 / 30
+_SEED = 1
 _LEAST_ROOM_TOKENS = 64
 
 
@@ -58,13 +60,14 @@ class Writer:
         if job is not None:
             job.cancel()
 
-    def write(self, prompt: Prompt, lark: str, max_tokens: int) -> str:
+    def write(self, prompt: Prompt, lark: str, max_tokens: int, temperature: float = 0.0) -> str:
         """Continue a prompt within a grammar, append what came to it, and return the text.
 
         Args:
             prompt: Its last turn is the model's, and open.
             lark: Grammar of the whole turn (llguidance's dialect).
             max_tokens: Most tokens; a turn that is cut off there is returned as it is.
+            temperature: The least to choose tokens with; above 0 another try comes out differently.
 
         Raises:
             CancelledError: ``cancel`` was called.
@@ -81,7 +84,10 @@ class Writer:
             )
         self.check()
         grammar = ToolCallGrammar(TRIGGER, lark, 0, forced=True)
-        request = Request(prompt.ids, min(max_tokens, room), self._sampling, grammar, self._draft, self._gamma)
+        sampling = replace(self._sampling, temperature=max(temperature, self._sampling.temperature))
+        if temperature and sampling.seed is None:
+            sampling = replace(sampling, seed=_SEED)
+        request = Request(prompt.ids, min(max_tokens, room), sampling, grammar, self._draft, self._gamma)
         self._job = job = self._engine.submit(request)
         if self._cancelled.is_set():
             job.cancel()

@@ -24,6 +24,8 @@ from khepri.tools.rewrite import fence_header, fence_mark, fenced
 MOST_TRIES: Final = 3
 _SPARE_TOKENS: Final = 320
 _GROWTH: Final = 1.5
+_WARMER: Final = 0.4
+"""By how much each further try is freer: at temperature 0 it would be the same again."""
 _TEMPLATES: Final = {
     EditForm.FUNCTION: "edit/rewrite.md",
     EditForm.FILE: "edit/file.md",
@@ -85,11 +87,15 @@ class Rewriting:
         conversation.follow(self._message(target, failure))
         max_tokens = int(_GROWTH * prompt.count_tokens(target.text)) + _SPARE_TOKENS
         refusal: EditRefusedError | None = None
-        for _ in range(MOST_TRIES):
-            if refusal is not None:
+        attempt = conversation.fork()
+        for number in range(MOST_TRIES):
+            if refusal is not None and refusal.reason is Refusal.NO_OP:
+                # A copy that stands in the conversation is copied again.
+                attempt = conversation.fork()
+            elif refusal is not None:
                 hint = f"; {refusal.hint}" if refusal.hint else ""
-                conversation.follow(assets.render_prompt("edit/repair.md", problem=refusal.message, hint=hint).strip())
-            written = self._writer.write(conversation, fence_grammar(target), max_tokens)
+                attempt.follow(assets.render_prompt("edit/repair.md", problem=refusal.message, hint=hint).strip())
+            written = self._writer.write(attempt, fence_grammar(target), max_tokens, _WARMER * number)
             try:
                 return self._change(target, body_of(written, target))
             except EditRefusedError as error:

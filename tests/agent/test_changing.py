@@ -93,7 +93,6 @@ def test_a_dry_run_asks_nothing_and_writes_nothing(root: Path) -> None:
     ("written", "reason"),
     [
         (HEADER + "def retry(count):\n    # rest of the code unchanged\n```", "placeholder text"),
-        (HEADER + 'def retry(count):\n    """Retry."""\n    return count + 1\n```', "nothing changed"),
         (HEADER + "def retry(count:\n    return 2\n```", "syntax error"),
         (HEADER + "def other(count):\n    return count + 2\n```", "malformed reply"),
     ],
@@ -105,7 +104,17 @@ def test_a_refused_answer_is_shown_to_the_model_which_may_try_again(root: Path, 
     with Change(root, TASK, [REWRITE, *[written.replace("count + 1", "count + 2")] * 3]) as change:
         report = change.run()
     assert report.outcome == "refused"
-    assert report.steps[0].reason in (reason, "nothing changed")
+    assert report.steps[0].reason == reason
+
+
+def test_a_copy_is_asked_for_again_without_being_shown_and_a_little_more_freely(root: Path) -> None:
+    copy = HEADER + 'def retry(count):\n    """Retry."""\n    return count + 1\n```'
+    with Change(root, TASK, [REWRITE, copy]) as change:
+        report = change.run()
+    assert (report.outcome, report.steps[0].reason) == ("refused", "nothing changed")
+    _, *tries = change.writer.generations
+    assert len(tries) == 3
+    assert len({each.prompt_tokens for each in tries}) == 1
 
 
 def test_a_target_is_always_one_that_exists(root: Path) -> None:
