@@ -29,6 +29,8 @@ _LATER: Final = frozenset({"start", "end"})
 _WORD: Final = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")
 _CODE_LIKE: Final = re.compile(r"_|[a-z][A-Z]|\.|^[A-Z]")
 _HOLE: Final = re.compile(r"\$[A-Z]")
+_CODE: Final = re.compile(r"[\w$.]+(?:\([^()]*(?:\([^()]*\)[^()]*)*\)|\[[^\[\]]*\]|\.\w+)+")
+"""A name with what is called on it or taken from it, brackets nested once."""
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_]{0,60}"
 
 
@@ -145,6 +147,8 @@ def plan_grammar(manifests: Sequence[Manifest], found: Sequence[Candidate], file
                 rules.append(f"{rule}: {_places(found, files, needs_symbol='symbol' in required)}")
                 sequence.append(rule)
                 continue
+            if name == "pattern" and (written := _patterns(task)):
+                schema = {"enum": [*written]}
             if name == "path":
                 schema = {"enum": [path for path in (*folders_of(files)[1:], *files) if _names_path(path, task)]}
                 if not schema["enum"]:
@@ -192,6 +196,11 @@ def _fitting(manifests: Sequence[Manifest], task: str) -> list[Manifest]:
         return [each for each in manifests if each.name == "replace"]
     lowered = task.lower()
     return [each for each in manifests if not each.when or any(_begins(word, lowered) for word in each.when)]
+
+
+def _patterns(task: str) -> list[str]:
+    """Return the pieces of code with holes that a task holds."""
+    return list(dict.fromkeys(piece for piece in _CODE.findall(task) if _HOLE.search(piece) and piece[0] != "$"))
 
 
 def _names_path(path: str, task: str) -> bool:

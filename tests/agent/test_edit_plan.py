@@ -97,3 +97,9 @@ def test_a_call_is_described_in_words() -> None:
     assert describe(call) == "rename a.py X to Y"
     assert describe(ToolCall("rewrite", {"path": "a.py"})) == "rewrite a.py"
     assert Candidate("a.py", "X.y", "method", 3).row == "- a.py X.y (method, line 3)"
+
+
+def test_a_pattern_that_the_task_writes_is_taken_as_it_stands(root: Path) -> None:
+    task = "Replace every call hex($X)[2:].upper() with format($X, 'X')"
+    assert allows(root, task, planned("replace", pattern="hex($X)[2:].upper()", replacement="format($X, 'X')"))
+    assert not allows(root, task, planned("replace", pattern="hex($$$X)", replacement="format($X)"))
