@@ -15,6 +15,7 @@ from khepri.errors import CancelledError, ContextFullError
 
 _POLL_S = 1 / 30
 _SEED = 1
+_REPEATED_CHARS = 240
 _LEAST_ROOM_TOKENS = 64
 
 
@@ -60,7 +61,12 @@ class Writer:
         if job is not None:
             job.cancel()
 
-    def write(self, prompt: Prompt, lark: str, max_tokens: int, temperature: float = 0.0) -> str:
+    @property
+    def context_tokens(self) -> int:
+        """How many tokens a conversation can have. Waits for the load."""
+        return self._engine.backend.capabilities.context_tokens
+
+    def write(self, prompt: Prompt, lark: str, max_tokens: int, temperature: float = 0.0, known: str = "") -> str:
         """Continue a prompt within a grammar, append what came to it, and return the text.
 
         Args:
@@ -68,6 +74,7 @@ class Writer:
             lark: Grammar of the whole turn (llguidance's dialect).
             max_tokens: Most tokens; a turn that is cut off there is returned as it is.
             temperature: The least to choose tokens with; above 0 another try comes out differently.
+            known: Text that may be copied; what repeats itself in it is no sign of a model that goes in circles.
 
         Raises:
             CancelledError: ``cancel`` was called.
@@ -91,7 +98,7 @@ class Writer:
         self._job = job = self._engine.submit(request)
         if self._cancelled.is_set():
             job.cancel()
-        self._follow(job)
+        self._follow(job, known)
         generation = job.result()
         self._job = None
         self.generations.append(generation)
@@ -99,7 +106,7 @@ class Writer:
         prompt.reply(generation.tokens)
         return generation.text
 
-    def _follow(self, job: Job) -> None:
+    def _follow(self, job: Job, known: str) -> None:
         text, cursor = "", 0
         while True:
             done = job.wait(_POLL_S)
@@ -110,7 +117,7 @@ class Writer:
                 self._emit(prefill_progress(snapshot))
             elif piece:
                 self._emit(Thinking(text, snapshot.completion_tokens, rate(snapshot), acceptance(snapshot)))
-                if repeats_itself(text):
+                if repeats_itself(text) and text[-_REPEATED_CHARS:] not in known:
                     job.cancel()
             if done:
                 return

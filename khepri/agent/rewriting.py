@@ -23,6 +23,7 @@ from khepri.tools.rewrite import fence_header, fence_mark, fenced
 
 MOST_TRIES: Final = 3
 _SPARE_TOKENS: Final = 320
+_LEAST_SPARE_TOKENS: Final = 128
 _GROWTH: Final = 1.5
 _WARMER: Final = 0.4
 """By how much each further try is freer: at temperature 0 it would be the same again."""
@@ -85,7 +86,15 @@ class Rewriting:
         conversation = prompt.fork()
         conversation.write_call(json.dumps({"name": "rewrite", "arguments": {"path": path, "symbol": target.symbol}}))
         conversation.follow(self._message(target, failure))
-        max_tokens = int(_GROWTH * prompt.count_tokens(target.text)) + _SPARE_TOKENS
+        tokens = prompt.count_tokens(target.text)
+        if len(conversation) + tokens + _LEAST_SPARE_TOKENS > self._writer.context_tokens:
+            raise EditRefusedError(
+                Refusal.NOT_POSSIBLE,
+                f"{target.label} has {tokens} tokens; shown and written anew it does not fit into the context of "
+                f"{self._writer.context_tokens}",
+                "name one function or method in it, or raise context_tokens",
+            )
+        max_tokens = int(_GROWTH * tokens) + _SPARE_TOKENS
         refusal: EditRefusedError | None = None
         attempt = conversation.fork()
         for number in range(MOST_TRIES):
@@ -95,7 +104,7 @@ class Rewriting:
             elif refusal is not None:
                 hint = f"; {refusal.hint}" if refusal.hint else ""
                 attempt.follow(assets.render_prompt("edit/repair.md", problem=refusal.message, hint=hint).strip())
-            written = self._writer.write(attempt, fence_grammar(target), max_tokens, _WARMER * number)
+            written = self._writer.write(attempt, fence_grammar(target), max_tokens, _WARMER * number, target.text)
             try:
                 return self._change(target, body_of(written, target))
             except EditRefusedError as error:

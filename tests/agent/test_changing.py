@@ -240,3 +240,23 @@ def test_a_name_that_two_files_define_is_refused_until_the_task_says_which(root:
     with Change(root, Instruction("rename Session to Talk in app.py"), [rename]) as change:
         assert change.run().outcome == "applied"
     assert "Session" in text(root, "other.py")
+
+
+def test_code_that_repeats_itself_may_be_copied(root: Path) -> None:
+    rows = "".join("    table.append((1, 2, 3, 4, 5, 6, 7, 8, 9))\n" for _ in range(40))
+    old = f"def build(table):\n{rows}    return table"
+    (root / "data.py").write_text(old + "\n", encoding="utf-8")
+    written = "```python data.py build\n" + old.replace("return table", "return list(table)") + "\n```"
+    with Change(root, Instruction("build returns a list", targets=("data.py:build",)), ["", written]) as change:
+        report = change.run()
+    assert report.outcome == "applied"
+    assert text(root, "data.py").endswith("    return list(table)\n")
+
+
+def test_code_that_does_not_fit_is_refused_at_once(root: Path) -> None:
+    body = "".join(f"    x{number} = {number}\n" for number in range(900))
+    (root / "long.py").write_text(f"def long():\n{body}", encoding="utf-8")
+    with Change(root, Instruction("x", targets=("long.py:long",)), []) as change:
+        report = change.run()
+    assert (report.outcome, report.steps[0].reason) == ("refused", "not possible")
+    assert change.writer.generations == []
