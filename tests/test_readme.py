@@ -42,7 +42,13 @@ def test_every_option_of_ask_is_in_the_readme_and_in_the_help(option: str) -> No
     assert option in _help("ask")
 
 
-@pytest.mark.parametrize("command", ["ask", "bench", "doctor", "config", "models"])
+@pytest.mark.parametrize("option", ["--target", "--check", "--no-check", "--yes", "--dry-run", "--edit-form", "--json"])
+def test_every_option_of_refactor_is_in_the_readme_and_in_the_help(option: str) -> None:
+    assert option in _README
+    assert option in _help("refactor")
+
+
+@pytest.mark.parametrize("command", ["ask", "bench", "doctor", "config", "models", "refactor", "undo"])
 def test_every_command_is_in_the_readme_and_in_the_help(command: str) -> None:
     assert f"khepri {command}" in _README
     assert command in _help()
