@@ -13,7 +13,9 @@ from pathlib import Path
 from khepri.agent.conversation import Conversation
 from khepri.agent.export import ExportFormat, export
 from khepri.agent.task import Task
+from khepri.agent.words import fenced
 from khepri.errors import UsageError
+from khepri.repo import git
 
 
 class Wish(StrEnum):
@@ -65,6 +67,8 @@ class Command:
     run: Callable[[Conversation, str], Outcome]
     needs_idle: bool = False
     """True if it must wait until no question is being answered."""
+    is_slow: bool = False
+    """True if it may take seconds: a screen runs it on a thread."""
 
 
 def _wish(wish: Wish) -> Callable[[Conversation, str], Outcome]:
@@ -125,6 +129,21 @@ def _compact(conversation: Conversation, argument: str) -> Outcome:
     return Outcome(task=conversation.compact())
 
 
+def _undo(conversation: Conversation, argument: str) -> Outcome:
+    changes = conversation.undo()
+    if not changes.files:
+        return Outcome("The files already were as before the change.")
+    files = "\n".join(f"- `{file.path}` +{file.added_lines} -{file.removed_lines}" for file in changes.files)
+    return Outcome(f"Taken back:\n\n{files}")
+
+
+def _diff(conversation: Conversation, argument: str) -> Outcome:
+    patch = git.diff(conversation.repository, path=argument or None)
+    if not patch.text.strip():
+        return Outcome("Nothing differs from the last commit.")
+    return Outcome(fenced(patch.text.rstrip(), "diff"))
+
+
 def _export(conversation: Conversation, argument: str) -> Outcome:
     history = conversation.history
     if not history.turns:
@@ -162,6 +181,10 @@ COMMANDS: Mapping[str, Command] = {
         Command("resume", "[ID]", "go on with an earlier conversation", _resume, needs_idle=True),
         Command("fork", "", "go on in a copy of this conversation", _fork, needs_idle=True),
         Command("rewind", "[N]", "take the last turns back and edit the question", _rewind, needs_idle=True),
+        Command(
+            "undo", "", "take the last change that Khepri made to files back", _undo, needs_idle=True, is_slow=True
+        ),
+        Command("diff", "[FILE]", "what differs from the last commit", _diff, is_slow=True),
         Command("add", "[FILE …]", "have files looked at with the next question", _add),
         Command("drop", "[FILE …]", "have files looked at no more", _drop),
         Command("compact", "", "go on from a summary, to make room in the context", _compact, needs_idle=True),
@@ -182,22 +205,32 @@ def is_command(text: str) -> bool:
     return word.startswith("/") and "/" not in word[1:] and word[1:].replace("-", "").isalpha()
 
 
-def run_command(conversation: Conversation, text: str, *, is_busy: bool) -> Outcome:
-    """Run a command and return what came of it.
+def find_command(text: str, *, is_busy: bool) -> tuple[Command, str]:
+    """Return the command that a line names, and its argument.
 
     Args:
-        conversation: What it works on.
         text: The line, with its slash.
         is_busy: True while a question is being answered.
 
     Raises:
-        KhepriError: It could not be done; the error says why.
+        UsageError: There is none, or it has to wait.
     """
     name, _, argument = text.strip()[1:].partition(" ")
     command = COMMANDS.get(name) or _only_match(name)
     if command.needs_idle and is_busy:
         raise UsageError(f"/{command.name} has to wait until the answer is there", "stop it with Esc, or wait")
-    return command.run(conversation, argument.strip())
+    return command, argument.strip()
+
+
+def run_command(conversation: Conversation, text: str) -> Outcome:
+    """Run a command while nothing else is being done, and return what came of it.
+
+    Raises:
+        KhepriError: It could not be done; the error says why.
+        OSError: The system refused.
+    """
+    command, argument = find_command(text, is_busy=False)
+    return command.run(conversation, argument)
 
 
 def _only_match(name: str) -> Command:

@@ -14,6 +14,9 @@ from khepri.agent.history import History, Turn
 from khepri.agent.recording import Recording, SessionInfo, find_session, list_sessions, new_path
 from khepri.agent.task import Attachment, Question, Task
 from khepri.config import Config
+from khepri.edits.apply import undo
+from khepri.edits.change import ChangeSet
+from khepri.edits.checkpoints import Checkpoints
 from khepri.errors import UsageError
 from khepri.repo.root import Repository
 
@@ -202,6 +205,20 @@ class Conversation:
         self._recording.append("dropped", path=found[0])
         self._unseen = [added for added in self._unseen if added != found[0]]
         return found[0]
+
+    def undo(self) -> ChangeSet:
+        """Take the last change that Khepri made in this repository back, and return what that changed.
+
+        Raises:
+            UsageError: There is none.
+            EditRefusedError: A file has been changed since; nothing was taken back.
+            OSError: The system refused; nothing was taken back.
+        """
+        checkpoints = Checkpoints(self.repository.root, paths.checkpoints_dir())
+        made = checkpoints.all()
+        if not made:
+            raise UsageError("Khepri has changed nothing in this repository", "see your own changes: /diff")
+        return undo(self.repository, max(made, key=lambda checkpoint: checkpoint.number), checkpoints)
 
     def _go_on(self, recording: Recording) -> None:
         self._recording.close()

@@ -5,6 +5,7 @@ Nothing here knows where they are shown.
 
 import errno
 import json
+import re
 from collections.abc import Mapping
 
 from khepri.agent.events import Finished, ToolFinished
@@ -20,6 +21,13 @@ def describe_call(tool: str, arguments: Mapping[str, object]) -> str:
 def describe_outcome(step: ToolFinished) -> str:
     """Return what came of a call, with what it cost."""
     return f"{step.summary} ({step.tokens} tokens, {step.duration_ms:.0f} ms)"
+
+
+def fenced(text: str, language: str = "") -> str:
+    """Return a text as a code block of Markdown, whatever is in it."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
 
 
 def summarize(finished: Finished) -> str:

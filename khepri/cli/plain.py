@@ -96,7 +96,7 @@ class _Talk:
 
     def _take(self, line: str) -> None:
         if commands.is_command(line):
-            outcome = commands.run_command(self._conversation, line, is_busy=False)
+            outcome = commands.run_command(self._conversation, line)
             self._fulfil(outcome)
             if outcome.task is not None:
                 _follow(outcome.task)

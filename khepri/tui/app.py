@@ -142,7 +142,7 @@ class KhepriApp(App[int]):
             network=start.network,
             activity="loading the model",
         )
-        self._pump = Pump(self.transcript, self.status)
+        self._pump = Pump(self.transcript, self.status, self._wishes.ask_about)
         self._frames = self.set_interval(_FRAME_S, self._frame, pause=True)
         self.composer.focus()
         self.theme_changed_signal.subscribe(self, lambda theme: self.transcript.set_look(themes.look_of(theme)))
@@ -320,7 +320,11 @@ class KhepriApp(App[int]):
     def run_command(self, text: str) -> None:
         """Run a command."""
         try:
-            outcome = commands.run_command(self.conversation, text, is_busy=self.turns.is_busy)
+            command, argument = commands.find_command(text, is_busy=self.turns.is_busy)
+            if command.is_slow:
+                self._wishes.later(lambda: command.run(self.conversation, argument), self._wishes.fulfil)
+                return
+            outcome = command.run(self.conversation, argument)
         except (KhepriError, OSError) as error:
             self.show_error(error)
             return

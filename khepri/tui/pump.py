@@ -3,24 +3,34 @@
 Events come in bursts; the pieces of an answer that came since the last look are shown together.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from khepri.agent.events import (
     AnswerDelta,
+    ChangesApplied,
+    CheckFinished,
+    CheckStarted,
     Compacted,
     Compacting,
     Event,
     Finished,
     ModelLoading,
     Notice,
+    PlanMade,
     PrefillProgress,
+    ReviewRequested,
+    StepFinished,
+    StepStarted,
     Thinking,
     ToolFinished,
     ToolStarted,
 )
 from khepri.agent.words import describe_acceptance, describe_call, describe_error, describe_outcome, summarize
+from khepri.edits.change import ChangeSet
+from khepri.edits.patch import patch_of
+from khepri.edits.review import Review
 from khepri.errors import CancelledError
-from khepri.tui.entries import AnswerEntry, NoteEntry, StepEntry, SummaryEntry
+from khepri.tui.entries import AnswerEntry, MarkdownEntry, NoteEntry, StepEntry, SummaryEntry
 from khepri.tui.paint import Tone
 from khepri.tui.turns import Failed
 from khepri.tui.widgets.status_bar import StatusBar
@@ -36,9 +46,10 @@ _CUT = {
 class Pump:
     """Shows the events of a turn. The event loop's thread only."""
 
-    def __init__(self, transcript: Transcript, status: StatusBar) -> None:
+    def __init__(self, transcript: Transcript, status: StatusBar, ask_about: Callable[[Review], None]) -> None:
         self._transcript = transcript
         self._status = status
+        self._ask_about = ask_about
         self._answer: AnswerEntry | None = None
         self._step: StepEntry | None = None
 
@@ -79,6 +90,25 @@ class Pump:
                 self._finish_step(event)
             case Notice(text, is_warning):
                 self._transcript.add(NoteEntry(text, Tone.WARNING if is_warning else Tone.NOTE))
+            case PlanMade(steps):
+                self._transcript.add(
+                    MarkdownEntry("\n".join(f"{number}. {text}" for number, text in enumerate(steps, 1)))
+                )
+            case StepStarted(number, total, text):
+                self._status.change(activity=f"{number} of {total}: {text}")
+            case StepFinished(number, total, text, is_refused):
+                self._transcript.add(
+                    NoteEntry(f"{number} of {total}: {text}", Tone.WARNING if is_refused else Tone.STEP)
+                )
+            case ReviewRequested(review):
+                self._status.change(activity="waiting for your review")
+                self._ask_about(review)
+            case ChangesApplied(_, changes):
+                self._show_changes(changes)
+            case CheckStarted(command):
+                self._status.change(activity=f"checking: {command}")
+            case CheckFinished():
+                self._show_check(event)
             case Compacting(tokens, room):
                 self._transcript.add(
                     NoteEntry(f"the context is nearly full ({tokens:,} of {room:,} tokens): summarising")
@@ -93,6 +123,17 @@ class Pump:
                 self._fail(error)
             case _:
                 pass
+
+    def _show_changes(self, changes: ChangeSet) -> None:
+        entry = StepEntry(f"wrote {len(changes.files)} files")
+        patch = patch_of(changes).decode("utf-8", "replace")
+        entry.finish(f"+{changes.added_lines} -{changes.removed_lines}; /undo takes it back", patch, is_error=False)
+        self._transcript.add(entry)
+
+    def _show_check(self, event: CheckFinished) -> None:
+        entry = StepEntry(f"check {event.command}")
+        entry.finish(f"{event.summary} ({event.duration_ms / 1000:.1f} s)", event.output, is_error=not event.passed)
+        self._transcript.add(entry)
 
     def _show_prefill(self, event: PrefillProgress) -> None:
         left = event.total_tokens - event.done_tokens

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, TypeVar
 from khepri import paths
 from khepri.agent.commands import Outcome, Wish
 from khepri.agent.listings import commands_text, describe_age, describe_size, models_text
+from khepri.agent.recording import SessionInfo
+from khepri.agent.words import fenced
+from khepri.edits.review import Review
 from khepri.models.stores import Model, discover
 from khepri.tui.entries import MarkdownEntry, NoteEntry
 from khepri.tui.screens.picker import Choice, Picker
@@ -42,7 +45,7 @@ class Wishes:
             case Wish.MODEL:
                 self._take_model(outcome.argument)
             case Wish.CONFIG:
-                self._say(f"```\n{self._app.start.settings()}\n```")
+                self._say(fenced(self._app.start.settings()))
             case Wish.DOCTOR:
                 self._check_machine()
             case Wish.REDRAW:
@@ -72,7 +75,13 @@ class Wishes:
             ]
             self._app.push_screen(Picker("Models on this machine", choices), self._take_chosen_model)
 
-        self._later(discover, show)
+        self.later(discover, show)
+
+    def ask_about(self, review: Review) -> None:
+        """Let the user decide about a change."""
+        from khepri.tui.screens.review import ReviewScreen
+
+        self._app.push_screen(ReviewScreen(review))
 
     def _take_chosen_model(self, name: str | None) -> None:
         if name is not None and name != self._app.status.status.model:
@@ -87,6 +96,9 @@ class Wishes:
         self._app.load(name)
 
     def _choose_session(self) -> None:
+        self.later(self._app.conversation.sessions, self._show_sessions)
+
+    def _show_sessions(self, sessions: tuple[SessionInfo, ...]) -> None:
         now = datetime.now(UTC)
         current = self._app.conversation.history.session_id
         choices = [
@@ -95,7 +107,7 @@ class Wishes:
                 info.title,
                 f"{describe_age(info.changed, now)}, {info.turns} turns{', this one' * (info.session_id == current)}",
             )
-            for info in self._app.conversation.sessions()
+            for info in sessions
         ]
         if not choices:
             self._say("There are no conversations about this repository yet.")
@@ -138,7 +150,7 @@ class Wishes:
 
     def _check_machine(self) -> None:
         self._say("Checking the machine …")
-        self._later(self._app.start.check_machine, lambda text: self._say(f"```\n{text}\n```"))
+        self.later(self._app.start.check_machine, lambda text: self._say(fenced(text)))
 
     def _keys_text(self) -> str:
         rows = [
@@ -152,7 +164,7 @@ class Wishes:
     def _say(self, text: str) -> None:
         self._app.say(MarkdownEntry(text))
 
-    def _later(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
+    def later(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
         """Do something that takes a while on a thread, and go on with what came of it."""
 
         def run() -> None:

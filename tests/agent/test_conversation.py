@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from khepri.agent.commands import COMMANDS, Outcome, Wish, is_command, run_command
+from khepri.agent.commands import COMMANDS, Outcome, Wish, find_command, is_command, run_command
 from khepri.agent.conversation import Conversation
 from khepri.agent.events import Compacted, Compacting, Event, Finished
 from khepri.agent.session import Session
@@ -175,7 +175,7 @@ def test_a_conversation_is_summarised_when_the_user_asks_and_goes_on_from_it(
 
 
 def run(conversation: Conversation, line: str) -> Outcome:
-    return run_command(conversation, line, is_busy=False)
+    return run_command(conversation, line)
 
 
 def test_files_are_added_once_and_dropped(make: MakeConversation) -> None:
@@ -216,12 +216,12 @@ def test_commands_are_told_from_paths_and_may_be_shortened(make: MakeConversatio
     assert not is_command("what of /help?")
     assert not is_command("  ")
     conversation = make()
-    assert run_command(conversation, "/q", is_busy=True) == Outcome(wish=Wish.QUIT)
+    assert run_command(conversation, "/q") == Outcome(wish=Wish.QUIT)
     for line in ("/nothing", "/re"):
         with pytest.raises(UsageError):
-            run_command(conversation, line, is_busy=False)
+            run_command(conversation, line)
     with pytest.raises(UsageError, match="has to wait"):
-        run_command(conversation, "/new", is_busy=True)
+        find_command("/new", is_busy=True)
     conversation.close()
 
 
@@ -229,7 +229,7 @@ def test_every_command_of_the_table_can_be_run(make: MakeConversation) -> None:
     conversation = make()
     ask(conversation, "One?")
     for name in COMMANDS:
-        outcome = run_command(conversation, f"/{name}", is_busy=False)
+        outcome = run_command(conversation, f"/{name}")
         assert outcome.text or outcome.wish or outcome.task
         if outcome.task is not None:
             list(outcome.task.events())

@@ -207,8 +207,6 @@ class Composer(TextArea):
                 else:
                     event.stop()
                     event.prevent_default()
-                    return
-        await super()._on_key(event)
 
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()

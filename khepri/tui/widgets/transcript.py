@@ -186,7 +186,7 @@ class Transcript(ScrollView, can_focus=True):
         style = self.rich_style
         line = y + self.scroll_offset.y
         index = bisect_right(self._ends, line)
-        if index >= len(self._blocks):
+        if index >= len(self._ends):
             return Strip.blank(width, style)
         # Counted from the end of the block, whose last line is -1.
         strip = self._blocks[index].strips[line - self._ends[index]]
@@ -222,6 +222,7 @@ class Transcript(ScrollView, can_focus=True):
     def _arrange(self) -> None:
         """Draw what is visible, put everything in its place, and have the rest drawn later."""
         if not self.size.width:
+            self._ends = []  # nothing is in its place before the first layout
             return
         if self._follows:
             self._draw_from_end()

@@ -1,0 +1,133 @@
+"""A change before it is written: each file as a diff, each hunk to be taken or left.
+
+What is chosen goes back to the task that waits for it. Writing files is not known here.
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Footer, Label, SelectionList
+from textual.widgets.selection_list import Selection
+from textual_diff_view import DiffView
+
+from khepri.edits.change import ChangeSet, FileChange, change_set
+from khepri.edits.review import Decision, Review
+from khepri.errors import KhepriError
+from khepri.tui.editor import edit_in_editor
+
+Choice = tuple[str, int]
+"""A file's path and the number of one of its hunks."""
+
+
+class ReviewScreen(ModalScreen[None]):
+    """Asks the user about a change; closing it rejects what has not been decided."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter,a", "apply", "Write what is chosen", id="review.apply", priority=True),
+        Binding("r,escape,ctrl+c", "reject", "Write nothing", id="review.reject"),
+        Binding("e", "edit", "Edit the file", id="review.edit"),
+        Binding("s", "toggle_split", "Side by side", id="review.split"),
+    ]
+
+    def __init__(self, review: Review) -> None:
+        super().__init__()
+        self._review = review
+        self._files: dict[str, FileChange] = {change.path: change for change in review.changes.files}
+        self._shown = ""
+
+    def compose(self) -> ComposeResult:
+        """Lay out the hunks at the left and the diff of one file at the right."""
+        changes = self._review.changes
+        head = f"{changes.title} · {len(changes.files)} files, +{changes.added_lines} -{changes.removed_lines}"
+        yield Label(Content(head))
+        with Horizontal():
+            yield SelectionList[Choice](*_selections(self._files), compact=True)
+            yield VerticalScroll(can_focus=True)
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Begin at the first hunk."""
+        self.query_one(SelectionList).focus()
+
+    def on_unmount(self) -> None:
+        """Reject what has not been decided; a decision that was made before counts."""
+        self._review.answer(Decision.reject())
+
+    @on(SelectionList.SelectionHighlighted)
+    async def show_file(self, event: SelectionList.SelectionHighlighted[Choice]) -> None:
+        """Show the file of the hunk."""
+        await self._show(event.selection.value[0])
+
+    def action_apply(self) -> None:
+        """Have the chosen hunks written."""
+        chosen = frozenset(self.query_one(SelectionList).selected)
+        self._review.answer(Decision.apply(chosen_changes(self._review.changes.title, self._files, chosen)))
+        self.dismiss()
+
+    def action_reject(self) -> None:
+        """Have nothing written."""
+        self._review.answer(Decision.reject())
+        self.dismiss()
+
+    async def action_edit(self) -> None:
+        """Let the user edit the new text of the file that is shown."""
+        change = self._files[self._shown]
+        try:
+            with self.app.suspend():
+                edited = change.with_text(edit_in_editor(change.new_text) + "\n")
+        except KhepriError as error:
+            self.notify(error.message, severity="error")
+            return
+        if edited is None:
+            del self._files[self._shown]
+        else:
+            self._files[self._shown] = edited
+        hunks = self.query_one(SelectionList)
+        hunks.clear_options()
+        hunks.add_options(_selections(self._files))
+        if self._files:
+            self._shown = ""
+            await self._show(next(iter(self._files)))
+        else:
+            self.action_reject()
+
+    def action_toggle_split(self) -> None:
+        """Show old and new side by side, or one above the other."""
+        for view in self.query(DiffView):
+            view.split = not view.split
+
+    async def _show(self, path: str) -> None:
+        if path == self._shown:
+            return
+        self._shown = path
+        change = self._files[path]
+        view = DiffView(path, path, change.old_text, change.new_text)
+        view.split = self.size.width >= 140
+        await view.prepare()
+        pane = self.query_one(VerticalScroll)
+        await pane.remove_children()
+        await pane.mount(view)
+
+
+def chosen_changes(title: str, files: Mapping[str, FileChange], chosen: frozenset[Choice]) -> ChangeSet:
+    """Return the change with the chosen hunks only."""
+    kept = (change.keep([number for path, number in chosen if path == change.path]) for change in files.values())
+    return change_set(title, [change for change in kept if change is not None])
+
+
+def _selections(files: Mapping[str, FileChange]) -> list[Selection[Choice]]:
+    return [
+        Selection(
+            Content(f"{change.path}:{hunk.old_start}  +{len(hunk.new_lines)} -{len(hunk.old_lines)}"),
+            (change.path, hunk.number),
+            initial_state=True,
+        )
+        for change in files.values()
+        for hunk in change.hunks
+    ]

@@ -1,0 +1,164 @@
+"""Commands, lists and keys in the app."""
+
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input
+
+from khepri import paths
+from khepri.agent.conversation import Conversation
+from khepri.config import Config
+from khepri.edits.change import ChangeSet, FileChange
+from khepri.edits.review import Review
+from khepri.errors import NoModelError
+from khepri.repo.root import Repository
+from khepri.tui.app import KhepriApp
+from khepri.tui.entries import UserEntry
+from khepri.tui.screens.picker import Picker
+from khepri.tui.screens.review import ReviewScreen
+from khepri.tui.screens.stats import Stats
+from khepri.tui.start import Start
+from tests.tui.conftest import MakeApp, running, wait_until
+from tests.tui.test_conversation_on_screen import record
+
+
+def said(app: KhepriApp) -> str:
+    return "\n".join(entry.copy_text() for entry in app.transcript.entries)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("/help", "/compact"),
+        ("/help", "composer.newline"),
+        ("/config", "tiny  default"),
+        ("/doctor", "all is well"),
+        ("/stats", "Nothing has been answered"),
+        ("/sessions", "no conversations"),
+        ("/add retry.py", "`retry.py`"),
+        ("/undo", "changed nothing"),
+        ("/diff", "no git repository"),
+        ("/theme nothing", "no theme"),
+        ("/nothing", "no command /nothing"),
+        ("/rewind", "0 turns"),
+    ],
+)
+async def test_a_command_says_what_came_of_it(make_app: MakeApp, command: str, words: str) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        app.run_command(command)
+        await wait_until(pilot, lambda: words.lower() in said(app).lower())
+
+
+async def test_a_session_is_chosen_from_the_list_and_gone_on_with(make_app: MakeApp, root: Path) -> None:
+    record(root, 3)
+    app = make_app()
+    async with running(app) as pilot:
+        await pilot.press(*"/sess", "enter")
+        await wait_until(pilot, lambda: isinstance(app.screen, Picker))
+        await pilot.press(*"nothing like this", "enter")
+        assert isinstance(app.screen, Picker)
+        app.screen.query_one(Input).value = "question 0"
+        await pilot.pause()
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: len(app.conversation.history.turns) == 3)
+        await wait_until(pilot, lambda: "Question 2?" in said(app))
+        await pilot.press(*"/stats", "enter")
+        await wait_until(pilot, lambda: isinstance(app.screen, Stats))
+        await pilot.press("escape")
+        await pilot.press(*"/rewind", "space", "enter")
+        await wait_until(pilot, lambda: app.composer.text == "Question 2?")
+        assert "Question 2?" not in [e.text for e in app.transcript.entries if isinstance(e, UserEntry)]
+        app.composer.take()
+        await pilot.press(*"/new", "enter")
+        await wait_until(pilot, lambda: not app.conversation.history.turns)
+
+
+async def test_a_theme_is_taken_and_remembered(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await pilot.press(*"/theme contrast", "enter")
+        await wait_until(pilot, lambda: app.theme == "khepri-contrast")
+        assert paths.theme_file().read_text(encoding="utf-8") == "khepri-contrast\n"
+        await pilot.press(*"/theme", "space", "enter")
+        await wait_until(pilot, lambda: isinstance(app.screen, Picker))
+        await pilot.press("ctrl+c")
+        await wait_until(pilot, lambda: not isinstance(app.screen, Picker))
+        assert app.is_running
+
+
+async def test_keys_can_be_changed(make_app: MakeApp) -> None:
+    app = make_app(keys={"composer.newline": "ctrl+n", "app.help": "f2"})
+    async with running(app) as pilot:
+        await pilot.press("a", "ctrl+n", "b")
+        assert app.composer.text == "a\nb"
+        await pilot.press("f2")
+        await wait_until(pilot, lambda: "| `ctrl+n` | New line |" in said(app))
+
+
+async def test_files_commands_and_earlier_messages_are_completed(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await wait_until(pilot, lambda: bool(app._names.files))
+        await pilot.press(*"see @ret", "tab")
+        assert app.composer.text == "see @retry.py "
+        app.ask(app.composer.take()[0])
+        await wait_until(pilot, lambda: bool(app.conversation.history.turns))
+        assert app.conversation.history.turns[0].question.mentions == ("retry.py",)
+        await pilot.press("up")
+        assert app.composer.text == "see @retry.py"
+        await pilot.press("down")
+        assert app.composer.text == ""
+        await pilot.press(*"/comp", "tab")
+        assert app.composer.text == "/compact "
+
+
+async def test_without_a_model_the_app_says_what_to_do_and_what_is_written_waits(root: Path) -> None:
+    repository = Repository.open(root)
+
+    def open_session(name: str) -> None:
+        raise NoModelError("there is no model", "khepri models pull")
+
+    conversation = Conversation(repository, Config(), open_session)  # type: ignore[arg-type]
+    app = KhepriApp(
+        Start(conversation, "network strong", lambda: "", "khepri-dark", lambda: "", lambda: ""),
+    )
+    async with running(app) as pilot:
+        await wait_until(pilot, lambda: "khepri models pull" in said(app))
+        assert app.status.status.activity == "no model"
+        await pilot.press(*"why", "enter")
+        await wait_until(pilot, lambda: app.status.status.queued == 1)
+
+
+CHANGES = ChangeSet(
+    "rename it",
+    (
+        FileChange("a.py", b"one\ntwo\nthree\nfour\nfive\n", b"1\ntwo\nthree\nfour\n5\n"),
+        FileChange("b.py", None, b"new\n"),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        (["enter"], [("a.py", b"1\ntwo\nthree\nfour\n5\n"), ("b.py", b"new\n")]),
+        (["space", "a"], [("a.py", b"one\ntwo\nthree\nfour\n5\n"), ("b.py", b"new\n")]),
+        (["r"], None),
+        (["ctrl+c"], None),
+    ],
+    ids=["all of it", "without the first hunk", "none of it", "closed"],
+)
+async def test_a_change_is_reviewed_hunk_by_hunk(
+    make_app: MakeApp, keys: list[str], expected: list[tuple[str, bytes]] | None
+) -> None:
+    app = make_app()
+    review = Review(CHANGES)
+    async with running(app) as pilot:
+        app.push_screen(ReviewScreen(review))
+        await wait_until(pilot, lambda: isinstance(app.screen, ReviewScreen))
+        await pilot.pause()
+        await pilot.press(*keys)
+        await wait_until(pilot, lambda: review.is_answered)
+        decided = review.wait(lambda: False).changes
+        assert (None if decided is None else [(each.path, each.after) for each in decided.files]) == expected
