@@ -64,11 +64,13 @@ class Compaction:
     def _ask(self, prompt: Prompt, room: int) -> str:
         """Let the model summarise what it sees; empty if there is no room for that."""
         question = Prompt(self._engine.vocabulary)
-        question.restore(prompt.ids)
+        question.restore(prompt.ids, prompt.stable_tokens)
         question.follow(assets.render_prompt("compact.md").strip())
         if len(question) + _SUMMARY_TOKENS > room:
             return ""
-        self._job = job = self._engine.submit(Request(question.ids, _SUMMARY_TOKENS))
+        self._job = job = self._engine.submit(
+            Request(question.ids, _SUMMARY_TOKENS, stable_tokens=question.stable_tokens)
+        )
         if self._cancelled.is_set():
             job.cancel()
         while not job.wait(_POLL_S):

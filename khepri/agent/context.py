@@ -52,6 +52,11 @@ class Context:
         """The prompt's ids; none if nothing has been told yet."""
         return self._prompt.ids if self._prompt is not None else ()
 
+    @property
+    def stable_tokens(self) -> int:
+        """So many of the ids are the preamble."""
+        return self._prompt.stable_tokens if self._prompt is not None else 0
+
     def go_on_with(self, history: History) -> None:
         """Go on from what a history holds, which may be nothing."""
         self._history = history
@@ -104,7 +109,7 @@ class Context:
         prompt = self._prompt
         if prompt is None:
             prompt = Prompt(self._engine.vocabulary)
-            prompt.restore(self._history.prompt)
+            prompt.restore(self._history.prompt, self._history.stable_tokens)
         compaction = Compaction(self._engine, task.emit)
         task.attach(compaction)
         compaction.run(prompt, exchanges)
@@ -114,7 +119,7 @@ class Context:
         prompt = Prompt(self._engine.vocabulary)
         untold = [turn for turn in past if not turn.is_in_prompt]
         if self._history.prompt:
-            prompt.restore(self._history.prompt)
+            prompt.restore(self._history.prompt, self._history.stable_tokens)
             self._tell(prompt, message, untold)
             if len(prompt) + self._room_to_work() <= self._room():
                 return prompt

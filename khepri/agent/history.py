@@ -54,6 +54,8 @@ class History:
     turns: list[Turn] = field(default_factory=list)
     prompt: tuple[int, ...] = ()
     """The prompt's ids after the last turn that ended in good order."""
+    stable_tokens: int = 0
+    """So many of the prompt's ids are the preamble."""
     summary: str = ""
     """What the model is told instead of the turns before ``prompt`` begins; empty if nothing was summarised."""
     added: dict[str, None] = field(default_factory=dict)
@@ -156,6 +158,7 @@ def _grow(history: History, record: Record) -> None:
     if not isinstance(ids, list) or not all(isinstance(each, int) for each in ids) or start > len(history.prompt):
         raise ValueError("not the continuation of this prompt")
     history.prompt = (*history.prompt[:start], *ids)
+    history.stable_tokens = _number(record, "stable")
     for turn in history.turns:
         turn.is_in_prompt = True
 

@@ -89,9 +89,12 @@ class Journal:
         self._flush_answer()
         self.append("failure", error=error_type, message=message, hint=hint)
 
-    def tokens(self, start: int, ids: Sequence[int]) -> None:
-        """Write the token ids that follow the first ``start`` ones of the prompt, and wait until the disk has them."""
-        self.append("tokens", start=start, ids=list(ids))
+    def tokens(self, start: int, ids: Sequence[int], stable: int) -> None:
+        """Write the token ids that follow the first ``start`` ones of the prompt, and wait until the disk has them.
+
+        ``stable`` of all the ids are the preamble's.
+        """
+        self.append("tokens", start=start, ids=list(ids), stable=stable)
         if not self.problem:
             os.fsync(self._file)
 

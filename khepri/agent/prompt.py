@@ -57,10 +57,11 @@ class Prompt:
         self._content(user)
         self._frame(self._frames.user_to_reply)
 
-    def restore(self, ids: Sequence[int]) -> None:
+    def restore(self, ids: Sequence[int], stable_tokens: int = 0) -> None:
         """Begin with the ids of a conversation from before, the model's last turn still open."""
         assert not self._ids, "a conversation begins once"
         self._ids.extend(ids)
+        self._stable_tokens = stable_tokens
 
     def say(self, text: str) -> None:
         """Put a text into the assistant's turn that was generated under another prompt."""

@@ -70,12 +70,12 @@ class Recording:
             else:
                 self._opened().event(event)
 
-    def tokens(self, ids: tuple[int, ...]) -> None:
-        """Write the prompt after a turn: only what is new in it."""
+    def tokens(self, ids: tuple[int, ...], stable_tokens: int) -> None:
+        """Write the prompt after a turn: only what is new in it; the first ``stable_tokens`` are the preamble."""
         with self._lock:
             before = self.history.prompt
             start = len(before) if ids[: len(before)] == before else 0
-            self._opened().tokens(start, ids[start:])
+            self._opened().tokens(start, ids[start:], stable_tokens)
 
     def append(self, kind: str, **fields: object) -> None:
         """Write a record of another kind: ``rewind``, ``model``, ``added``, ``dropped``."""

@@ -171,7 +171,7 @@ class Session:
                     self._recording.question(question)
                 finished = work()
                 if self._recording is not None:
-                    self._recording.tokens(self._context.ids)
+                    self._recording.tokens(self._context.ids, self._context.stable_tokens)
                     self._engine.keep(self._context.ids)
                 task.emit(finished)
         except BaseException as error:  # the reader waits on this thread: whatever ends it must reach the reader

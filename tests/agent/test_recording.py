@@ -31,7 +31,7 @@ def say(told: Recording, text: str, ids: tuple[int, ...]) -> None:
     told.witness(STEP)
     told.witness(AnswerDelta("It is ", 1, 30.0))
     told.witness(AnswerDelta("here.", 2, 30.0))
-    told.tokens(ids)
+    told.tokens(ids, 1)
     told.witness(FINISHED)
 
 
@@ -127,7 +127,7 @@ def test_a_summary_stands_for_the_turns_before_and_goes_when_they_are_taken_back
     told.question(Question("Two?"))
     told.witness(Compacted("We spoke of one.", 1, 900, 40))
     assert [turn.question.text for turn in told.history.untold] == ["Two?"]
-    told.tokens((8, 9))
+    told.tokens((8, 9), 1)
     told.witness(FINISHED)
     history = told.history
     assert (history.summary, history.prompt, history.untold) == ("We spoke of one.", (8, 9), [])
@@ -186,7 +186,13 @@ def test_sessions_are_listed_latest_first_and_found_by_the_beginning_of_their_id
 
 def test_records_that_make_no_sense_are_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
-    lines = [{"kind": "step"}, {"kind": "tokens", "start": 5, "ids": [1]}, {"kind": "finished"}, {"kind": "later"}, [1]]
+    lines = [
+        {"kind": "step"},
+        {"kind": "tokens", "start": 5, "ids": [1], "stable": 0},
+        {"kind": "finished"},
+        {"kind": "later"},
+        [1],
+    ]
     path.write_text("\n".join(json.dumps(line) for line in lines) + "\nnot json\n\xff\n", encoding="utf-8")
     assert replay("s", read_records(path)) == History("s")
 
