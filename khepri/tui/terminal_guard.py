@@ -1,62 +1,61 @@
 """Gives the terminal back when the app could not: a small process that outlives it.
 
 A process that is killed outright restores nothing. The guard waits on a pipe whose other end only the app holds; when
-that end closes without a farewell, it puts the terminal's modes back and leaves the alternate screen.
+that end closes without a farewell, it puts the terminal's modes back and leaves the alternate screen. It is a shell
+under a name of its own, so that what kills Khepri by name does not kill it too.
 """
 
 import os
-import signal
-import termios
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from typing import Final
 
-_FAREWELL: Final = b"q"
 _RESTORE: Final = (
-    b"\x1b[?2004l"  # bracketed paste off
-    b"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?1016l"  # mouse off
-    b"\x1b[?1004l\x1b[?2048l"  # reports of focus and size off
-    b"\x1b[<u"  # plain keys
-    b"\x1b[?7h\x1b[?25h"  # wrapped lines, visible cursor
-    b"\x1b[?1049l\x1b[0m"  # the screen from before
+    r"\033[?2004l"  # bracketed paste off
+    r"\033[?1000l\033[?1002l\033[?1003l\033[?1006l\033[?1015l\033[?1016l"  # mouse off
+    r"\033[?1004l\033[?2048l"  # reports of focus and size off
+    r"\033[<u"  # plain keys
+    r"\033[?7h\033[?25h"  # wrapped lines, visible cursor
+    r"\033[?1049l\033[0m"  # the screen from before
 )
+# A process in a session of its own may set the modes of a terminal whoever is in the foreground.
+_WATCH: Final = """
+trap '' HUP INT TERM QUIT TSTP TTOU TTIN
+read -r farewell || { stty "$1" <&2; printf "$2" >&2; }
+"""
 
 
 @contextmanager
 def guarded_terminal() -> Iterator[None]:
-    """Restore the terminal should this process be killed inside. The main thread, before any other is started."""
-    if not os.isatty(0):
+    """Restore the terminal should this process be killed inside; nothing where there is none, or no ``stty``."""
+    modes = _modes()
+    if not modes:
         yield
         return
-    modes = termios.tcgetattr(0)
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(writing)
-        _watch(reading, modes)
-    os.close(reading)
+    guard = subprocess.Popen(
+        ["sh", "-c", _WATCH, "terminal-guard", modes, _RESTORE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+        cwd="/",
+    )
     try:
         yield
     finally:
+        assert guard.stdin is not None
         with suppress(OSError):
-            os.write(writing, _FAREWELL)
-        os.close(writing)
-        with suppress(ChildProcessError):
-            os.waitpid(child, 0)
+            guard.stdin.write(b"farewell\n")
+            guard.stdin.close()
+        guard.wait()
 
 
-def _watch(reading: int, modes: list[Any]) -> None:
-    """Wait for the end of the parent, and restore what it left. Ends this process."""
+def _modes() -> str:
+    """Return the modes of the terminal as ``stty`` reads them; empty if that is not possible."""
+    if not os.isatty(2):
+        return ""
     try:
-        # In a session of its own neither the terminal's signals nor a kill of the whole group reach it.
-        os.setsid()
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGTTOU):
-            signal.signal(number, signal.SIG_IGN)
-        if os.read(reading, 1) != _FAREWELL:
-            with suppress(termios.error):
-                termios.tcsetattr(0, termios.TCSANOW, modes)
-            os.write(1, _RESTORE)
-    except OSError:
-        pass  # the terminal is gone as well
-    finally:
-        os._exit(0)
+        done = subprocess.run(["stty", "-g"], stdin=2, capture_output=True, text=True, check=False, timeout=2)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip()

