@@ -137,6 +137,12 @@ def _undo(conversation: Conversation, argument: str) -> Outcome:
     return Outcome(f"Taken back:\n\n{files}")
 
 
+def _refactor(conversation: Conversation, argument: str) -> Outcome:
+    if not argument:
+        raise UsageError("there is no task", "such as: /refactor rename Session to Conversation everywhere")
+    return Outcome(task=conversation.refactor(argument))
+
+
 def _diff(conversation: Conversation, argument: str) -> Outcome:
     patch = git.diff(conversation.repository, path=argument or None)
     if not patch.text.strip():

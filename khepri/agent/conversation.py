@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING
 
 from khepri import paths
 from khepri.agent.history import History, Turn
+from khepri.agent.permission_rules import load_rules
+from khepri.agent.permissions import Permissions, Verdict
 from khepri.agent.recording import Recording, SessionInfo, find_session, list_sessions, new_path
-from khepri.agent.task import Attachment, Question, Task
+from khepri.agent.task import Attachment, Instruction, Question, Task
 from khepri.config import Config
 from khepri.edits.apply import undo
 from khepri.edits.change import ChangeSet
 from khepri.edits.checkpoints import Checkpoints
-from khepri.errors import UsageError
+from khepri.edits.checks import CheckOutcome, run_check
+from khepri.errors import RefusedError, UsageError
 from khepri.repo.root import Repository
 
 if TYPE_CHECKING:
@@ -34,11 +37,17 @@ class Conversation:
         repository: What it is about.
         config: The settings in force.
         open_session: Makes the engine's side of it.
+        checks: Returns the commands that check a change without a question.
         session: Id, or the beginning of one, of the session to go on with; None begins anew.
     """
 
     def __init__(
-        self, repository: Repository, config: Config, open_session: OpenSession, session: str | None = None
+        self,
+        repository: Repository,
+        config: Config,
+        open_session: OpenSession,
+        session: str | None = None,
+        checks: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
         self.repository = repository
         self.config = config
@@ -46,6 +55,8 @@ class Conversation:
         """Name of the model that was asked for; empty means the default."""
         self._folder = paths.sessions_dir(repository.root)
         self._open_session = open_session
+        self._checks = checks
+        self._outputs: tuple[Attachment, ...] = ()
         self._session: Session | None = None
         self._lock = threading.Lock()
         self._is_closed = False
@@ -90,6 +101,7 @@ class Conversation:
                 self._session = session
                 self._tell_model(session.model.name)
                 session.go_on_with(self._recording)
+                session.prefill_early()
         return session
 
     def unload(self, model: str) -> None:
@@ -114,10 +126,43 @@ class Conversation:
         self._recording.close()
 
     def ask(self, text: str, attachments: tuple[Attachment, ...] = (), mentions: tuple[str, ...] = ()) -> Question:
-        """Return the question to submit: what was added since the last one is looked at with it."""
+        """Return the question to submit, with what was added and what commands printed since the last one."""
         fresh = [path for path in self._unseen if path not in mentions]
-        self._unseen = []
-        return Question(text, attachments, (*mentions, *fresh))
+        outputs, self._outputs, self._unseen = self._outputs, (), []
+        return Question(text, (*outputs, *attachments), (*mentions, *fresh))
+
+    def read_ahead(self, attachments: tuple[Attachment, ...]) -> None:
+        """Let the model read what was pasted while the user still writes; returns at once."""
+        if self._session is not None:
+            self._session.prefill_early(Question("", (*self._outputs, *attachments)))
+
+    def refactor(self, text: str) -> Task:
+        """Start to change the repository; the change is put before the user as a review.
+
+        Raises:
+            UsageError: The model is not there yet.
+            ConfigError: A permission rule is not sound.
+        """
+        if self._session is None:
+            raise UsageError("the model is still being loaded", "wait a moment")
+        return self._session.change(Instruction(text, checks=self._checks()))
+
+    def run_shell(self, command: str) -> CheckOutcome:
+        """Run a command of the user's as the agent's are run: without network, writing into the repository only.
+
+        What it prints goes to the model with the next question. It takes as long as the command: call it on a thread.
+
+        Raises:
+            RefusedError: A rule denies the command.
+            ConfigError: A permission rule is not sound.
+        """
+        ruling = Permissions(load_rules(self.repository.root)).command(command)
+        if ruling.verdict is Verdict.DENY:
+            raise RefusedError(f"{command} is not run: {ruling.reason}", "the rules are in the configuration files")
+        outcome = run_check(self.repository, command, self.config.check_seconds)
+        self.repository.refresh()
+        self._outputs = (*self._outputs, Attachment(f"output of {command}", outcome.output))
+        return outcome
 
     def submit(self, question: Question) -> Task:
         """Start a question.
@@ -227,6 +272,7 @@ class Conversation:
         if self._session is not None:
             self._tell_model(self._session.model.name)
             self._session.go_on_with(recording)
+            self._session.prefill_early()
 
     def _tell_model(self, name: str) -> None:
         """Note whose tokens the prompt consists of; those of another model mean nothing to this one."""

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from khepri import paths
@@ -28,15 +28,8 @@ def chosen_checks(repository: Repository, settings: Config, named: Sequence[str]
         return tuple(named)
     if settings.check:
         return (settings.check,)
-    permissions = Permissions(load_rules(repository.root))
     answers = _answers(str(repository.root))
-    chosen, unasked = [], []
-    for command in detect_checks(repository):
-        verdict = permissions.command(command).verdict
-        if verdict is Verdict.ALLOW or (verdict is Verdict.ASK and answers.get(command)):
-            chosen.append(command)
-        elif verdict is Verdict.ASK and command not in answers:
-            unasked.append(command)
+    chosen, unasked = _found(repository, answers)
     for command in unasked:
         if not sys.stdin.isatty():
             print(
@@ -55,6 +48,32 @@ def chosen_checks(repository: Repository, settings: Config, named: Sequence[str]
         if answers[command]:
             chosen.append(command)
     return tuple(chosen)
+
+
+def confirmed_checks(repository: Repository, settings: Config) -> tuple[str, ...]:
+    """Return the commands to run after a change that need no question: configured, allowed by a rule, or confirmed.
+
+    Raises:
+        ToolError: The files cannot be listed.
+        ConfigError: A permission rule is not sound.
+    """
+    if settings.check:
+        return (settings.check,)
+    chosen, _ = _found(repository, _answers(str(repository.root)))
+    return tuple(chosen)
+
+
+def _found(repository: Repository, answers: Mapping[str, bool]) -> tuple[list[str], list[str]]:
+    """Return the checks that may run, and those about which nobody was asked yet."""
+    permissions = Permissions(load_rules(repository.root))
+    chosen, unasked = [], []
+    for command in detect_checks(repository):
+        verdict = permissions.command(command).verdict
+        if verdict is Verdict.ALLOW or (verdict is Verdict.ASK and answers.get(command)):
+            chosen.append(command)
+        elif verdict is Verdict.ASK and command not in answers:
+            unasked.append(command)
+    return chosen, unasked
 
 
 def _answers(root: str) -> dict[str, bool]:

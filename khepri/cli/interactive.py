@@ -12,6 +12,7 @@ from khepri.agent.conversation import Conversation
 from khepri.agent.recording import list_sessions
 from khepri.cli import exits
 from khepri.cli.ask import draft_model_of
+from khepri.cli.check_choice import confirmed_checks
 from khepri.cli.config import as_text
 from khepri.config import Loaded, Value
 from khepri.errors import ToolError, UsageError
@@ -80,7 +81,7 @@ def open_conversation(repository: Repository, loaded: Loaded, session: str | Non
         if not sessions:
             raise UsageError("there is no conversation about this repository yet", "begin one: khepri")
         session = sessions[0].session_id
-    return Conversation(repository, settings, open_session, session)
+    return Conversation(repository, settings, open_session, session, lambda: confirmed_checks(repository, settings))
 
 
 def _start(repository: Repository, loaded: Loaded, session: str | None, *, choose: bool) -> "Start":

@@ -12,25 +12,33 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from rich.console import Console
+
 from khepri import config
 from khepri.agent import commands
 from khepri.agent.commands import Outcome, Wish
 from khepri.agent.conversation import Conversation
 from khepri.agent.events import (
     AnswerDelta,
+    ChangesApplied,
+    CheckFinished,
     Compacted,
     Compacting,
     Event,
     Finished,
     ModelLoading,
     Notice,
+    PlanMade,
     PrefillProgress,
+    ReviewRequested,
+    StepFinished,
     ToolFinished,
 )
 from khepri.agent.listings import commands_text, models_text, sessions_text, stats_text
 from khepri.agent.task import Task
 from khepri.agent.words import describe_call, describe_error, describe_outcome, summarize
 from khepri.cli import exits
+from khepri.cli.change_input import ask_about
 from khepri.cli.config import as_text
 from khepri.cli.interactive import check_machine, open_conversation
 from khepri.config import Loaded, Value
@@ -100,6 +108,10 @@ class _Talk:
             self._fulfil(outcome)
             if outcome.task is not None:
                 _follow(outcome.task)
+            return
+        if line.startswith("!"):
+            ran = self._conversation.run_shell(line[1:].strip())
+            _say(f"{ran.output.rstrip()}\n{ran.summary}")
             return
         mentions = mentions_of(line, self._conversation.repository.files()) if "@" in line else ()
         _follow(self._conversation.submit(self._conversation.ask(line, mentions=mentions)))
@@ -179,6 +191,16 @@ class _Printer:
                 _say(f"{before:,} tokens became {after:,}:\n{summary}")
             case AnswerDelta(text):
                 _write(printable(text))
+            case PlanMade(steps):
+                _say("\n".join(["plan:", *(f"  {number}. {step}" for number, step in enumerate(steps, 1))]))
+            case StepFinished(number, total, text):
+                _say(f"step {number} of {total}: {text}")
+            case ReviewRequested(review):
+                review.answer(ask_about(review.changes, Console(stderr=True)))
+            case ChangesApplied(_, changes):
+                _say(f"wrote {len(changes.files)} files; /undo takes it back")
+            case CheckFinished(command, _, summary, output):
+                _say(f"{command}: {summary}\n{output}")
             case Finished():
                 _write("\n")
                 if event.stop_reason not in ("answered", "compacted"):

@@ -221,7 +221,15 @@ class KhepriApp(App[int]):
         if commands.is_command(message.text) and not message.pastes:
             self.run_command(message.text)
             return
+        if message.text.startswith("!"):
+            self._wishes.run_shell(message.text[1:].strip())
+            return
         self.ask(message.text, message.pastes)
+
+    def on_composer_pasted(self, message: Composer.Pasted) -> None:
+        """Let the model read what was pasted while the user still writes."""
+        if not self.turns.is_busy:
+            self.conversation.read_ahead(_attachments(message.pastes))
 
     def on_composer_editor_wanted(self) -> None:
         """Let the user write in an editor of his own."""
@@ -241,9 +249,8 @@ class KhepriApp(App[int]):
 
     def ask(self, text: str, pastes: tuple[Paste, ...] = ()) -> None:
         """Put a question at the end of the line."""
-        attachments = tuple(Attachment(paste.label.strip("[]"), paste.text) for paste in pastes)
         mentions = mentions_of(text, self._names.files)
-        self.turns.ask(self.conversation.ask(text.strip(), attachments, mentions))
+        self.turns.ask(self.conversation.ask(text.strip(), _attachments(pastes), mentions))
         self._begin_next()
 
     def redraw(self) -> None:
@@ -363,3 +370,7 @@ class KhepriApp(App[int]):
             if self.conversation.problem:
                 self.say(NoteEntry(self.conversation.problem, Tone.WARNING))
             self._begin_next()
+
+
+def _attachments(pastes: tuple[Paste, ...]) -> tuple[Attachment, ...]:
+    return tuple(Attachment(paste.label.strip("[]"), paste.text) for paste in pastes)

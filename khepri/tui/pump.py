@@ -41,6 +41,12 @@ _CUT = {
     "context_full": "the answer was cut because the context is full: /compact makes room, /new begins anew",
     "interrupted": "stopped",
 }
+_OUTCOMES = {
+    "applied": "the change was written",
+    "rejected": "nothing was written: you rejected the change",
+    "refused": "nothing was written: a guard or a rule refused the change",
+    "nothing": "there was nothing to change",
+}
 
 
 class Pump:
@@ -161,6 +167,8 @@ class Pump:
         if event.stop_reason == "compacted":
             self._end()
             return
+        if event.report is not None:
+            self._transcript.add(NoteEntry(_OUTCOMES.get(event.report.outcome, event.report.outcome)))
         self._transcript.add(NoteEntry(summarize(event)))
         usage, timing = event.usage, event.timing
         self._end()

@@ -10,9 +10,10 @@ from khepri.agent.commands import Outcome, Wish
 from khepri.agent.listings import commands_text, describe_age, describe_size, models_text
 from khepri.agent.recording import SessionInfo
 from khepri.agent.words import fenced
+from khepri.edits.checks import CheckOutcome
 from khepri.edits.review import Review
 from khepri.models.stores import Model, discover
-from khepri.tui.entries import MarkdownEntry, NoteEntry
+from khepri.tui.entries import MarkdownEntry, NoteEntry, StepEntry
 from khepri.tui.screens.picker import Choice, Picker
 
 if TYPE_CHECKING:
@@ -82,6 +83,21 @@ class Wishes:
         from khepri.tui.screens.review import ReviewScreen
 
         self._app.push_screen(ReviewScreen(review))
+
+    def run_shell(self, command: str) -> None:
+        """Run a command of the user's and show what it prints."""
+        if not command:
+            return
+        entry = StepEntry(f"! {command}")
+        self._app.say(entry)
+
+        def show(outcome: CheckOutcome) -> None:
+            said = f"{outcome.summary} ({outcome.confinement or 'not confined'}, {outcome.duration_ms / 1000:.1f} s)"
+            entry.finish(said, outcome.output, is_error=not outcome.passed)
+            entry.toggle()
+            self._app.transcript.changed(entry)
+
+        self.later(lambda: self._app.conversation.run_shell(command), show)
 
     def _take_chosen_model(self, name: str | None) -> None:
         if name is not None and name != self._app.status.status.model:

@@ -67,6 +67,13 @@ class Composer(TextArea):
             super().__init__()
             self.before_cursor = before_cursor
 
+    class Pasted(Message):
+        """A large text was pasted."""
+
+        def __init__(self, pastes: tuple[Paste, ...]) -> None:
+            super().__init__()
+            self.pastes = pastes
+
     class EditorWanted(Message):
         """The user wants to write in an editor of his own."""
 
@@ -77,7 +84,7 @@ class Composer(TextArea):
             tab_behavior="focus",
             compact=True,
             highlight_cursor_line=False,
-            placeholder="Ask about this repository, / for commands, @ for files",
+            placeholder="Ask about this repository, / for commands, @ for files, ! for the shell",
         )
         self._completion = completion
         self._history = history
@@ -221,6 +228,7 @@ class Composer(TextArea):
             paste = Paste(f"[paste {len(self._pastes) + 1}: {lines:,} lines, {len(text):,} characters]", text)
             self._pastes.append(paste)
             text = paste.label
+            self.post_message(self.Pasted(tuple(self._pastes)))
         self.insert(text)
 
     def _fit_height(self) -> None:
