@@ -40,6 +40,8 @@ class Thinking:
     tokens_per_s: float
     acceptance_rate: float | None = None
     """Accepted draft tokens over proposed ones in this turn; None when nothing was drafted."""
+    gamma: int = 0
+    """Drafted tokens that the latest pass verified."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class AnswerDelta:
     tokens_per_s: float
     acceptance_rate: float | None = None
     """Accepted draft tokens over proposed ones in this turn; None when nothing was drafted."""
+    gamma: int = 0
+    """Drafted tokens that the latest pass verified."""
 
 
 @dataclass(frozen=True)
@@ -232,6 +236,16 @@ class ChangeReport:
 
 
 @dataclass(frozen=True)
+class DrafterFigures:
+    """What came of one drafter in a task."""
+
+    drafter: str
+    """``suffix``, ``model`` or ``forced``."""
+    drafted: int
+    accepted: int
+
+
+@dataclass(frozen=True)
 class Finished:
     """The task has ended."""
 
@@ -246,6 +260,8 @@ class Finished:
     notices: tuple[str, ...] = field(default=())
     report: ChangeReport | None = None
     """What was changed, for a task that was to change something; ``answer`` is then empty."""
+    drafts: tuple[DrafterFigures, ...] = ()
+    """What came of each drafter."""
 
 
 Event = (

@@ -116,7 +116,7 @@ class Writer:
             if snapshot.state is JobState.PREFILL:
                 self._emit(prefill_progress(snapshot))
             elif piece:
-                self._emit(Thinking(text, snapshot.completion_tokens, rate(snapshot), acceptance(snapshot)))
+                self._emit(Thinking(text, snapshot.completion_tokens, *figures(snapshot)))
                 if repeats_itself(text) and text[-_REPEATED_CHARS:] not in known:
                     job.cancel()
             if done:
@@ -139,11 +139,8 @@ def prefill_progress(snapshot: Snapshot) -> PrefillProgress:
     return PrefillProgress(snapshot.prefilled_tokens, snapshot.prompt_tokens, snapshot.cached_tokens, per_s)
 
 
-def rate(snapshot: Snapshot) -> float:
-    """Return the tokens per second of a turn so far."""
-    return snapshot.completion_tokens / snapshot.decode_s if snapshot.decode_s else 0.0
-
-
-def acceptance(snapshot: Snapshot) -> float | None:
-    """Return accepted over proposed tokens; None when nothing was drafted."""
-    return snapshot.accepted_tokens / snapshot.drafted_tokens if snapshot.drafted_tokens else None
+def figures(snapshot: Snapshot) -> tuple[float, float | None, int]:
+    """Return tokens a second of a turn so far, accepted over proposed tokens (None without any), and gamma."""
+    rate = snapshot.completion_tokens / snapshot.decode_s if snapshot.decode_s else 0.0
+    acceptance = snapshot.accepted_tokens / snapshot.drafted_tokens if snapshot.drafted_tokens else None
+    return rate, acceptance, snapshot.gamma

@@ -6,7 +6,7 @@ It is rebuilt from the records alone, so that a session can be shown, exported a
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from khepri.agent.events import Finished, Timing, ToolFinished, Usage
+from khepri.agent.events import DrafterFigures, Finished, Timing, ToolFinished, Usage
 from khepri.agent.journal import Record
 from khepri.agent.task import Attachment, Exchange, Question
 
@@ -199,7 +199,12 @@ def _finished(record: Record, turn: Turn) -> Finished:
         Timing(**timing),
         _text(record, "model"),
         _text(record, "stop_reason"),
+        drafts=_drafts(record.get("drafts")),
     )
+
+
+def _drafts(rows: object) -> tuple[DrafterFigures, ...]:
+    return tuple(DrafterFigures(**row) for row in rows) if isinstance(rows, list) else ()
 
 
 def _text(record: Record, key: str) -> str:

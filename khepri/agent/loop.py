@@ -20,9 +20,9 @@ from khepri.agent.events import (
     ToolFinished,
     ToolStarted,
 )
-from khepri.agent.generation import acceptance, prefill_progress, rate
+from khepri.agent.generation import figures, prefill_progress
 from khepri.agent.guards import CallGuard, repeats_itself
-from khepri.agent.metrics import summarize
+from khepri.agent.metrics import draft_figures, summarize
 from khepri.agent.prompt import Prompt
 from khepri.agent.protocol import TRIGGER, ToolCall, opening_grammar, parse
 from khepri.agent.reply import PREFACE_TOKENS, Reply
@@ -118,7 +118,8 @@ class AgentLoop:
             self._look(looks[: self._settings.steps], progress)
         answer, stop_reason = self._converse(progress)
         usage, timing = summarize(progress.generations, progress.answer_started_s, started_s, load_ms)
-        return Finished(answer, tuple(progress.steps), usage, timing, model, stop_reason, tuple(progress.notices))
+        steps, notices, drafts = tuple(progress.steps), tuple(progress.notices), draft_figures(progress.generations)
+        return Finished(answer, steps, usage, timing, model, stop_reason, notices, drafts=drafts)
 
     def cancel(self) -> None:
         """Stop the task; ``run`` then returns what it has, with the stop reason ``interrupted``. Any thread."""
@@ -217,13 +218,13 @@ class AgentLoop:
 
     def _emit_text(self, reply: Reply, snapshot: Snapshot, progress: _Progress) -> None:
         if reply.is_undecided(snapshot.completion_tokens):
-            self._emit(Thinking(reply.text, snapshot.completion_tokens, rate(snapshot), acceptance(snapshot)))
+            self._emit(Thinking(reply.text, snapshot.completion_tokens, *figures(snapshot)))
             return
         if progress.answer_started_s is None:
             progress.answer_started_s = time.perf_counter()
         fresh = reply.take_fresh()
         if fresh:
-            self._emit(AnswerDelta(fresh, snapshot.completion_tokens, rate(snapshot), acceptance(snapshot)))
+            self._emit(AnswerDelta(fresh, snapshot.completion_tokens, *figures(snapshot)))
 
     def _close(self, reply: Reply, progress: _Progress) -> None:
         """Decide what a finished turn is, and emit what was held back of an answer."""

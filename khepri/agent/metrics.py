@@ -1,10 +1,11 @@
 """Figures of a task from the figures of its generations."""
 
+from collections import Counter
 from collections.abc import Sequence
 from statistics import median, quantiles
 from time import perf_counter
 
-from khepri.agent.events import Timing, Usage
+from khepri.agent.events import DrafterFigures, Timing, Usage
 from khepri.engine.request import Generation
 
 
@@ -39,6 +40,17 @@ def summarize(
         load_ms=load_ms,
     )
     return usage, timing
+
+
+def draft_figures(generations: Sequence[Generation]) -> tuple[DrafterFigures, ...]:
+    """Return what came of each drafter in a task, by name."""
+    drafted: Counter[str] = Counter()
+    accepted: Counter[str] = Counter()
+    for generation in generations:
+        for name, count in generation.drafts.items():
+            drafted[name] += count.drafted
+            accepted[name] += count.accepted
+    return tuple(DrafterFigures(name, drafted[name], accepted[name]) for name in sorted(drafted))
 
 
 def _percentile_99(values: Sequence[float]) -> float:

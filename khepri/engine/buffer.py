@@ -36,6 +36,8 @@ class Snapshot:
     """Time spent in the decode so far."""
     drafted_tokens: int = 0
     accepted_tokens: int = 0
+    gamma: int = 0
+    """Drafted tokens that the latest pass verified."""
 
 
 class TokenBuffer:

@@ -28,6 +28,7 @@ class Output:
         self._drafted = self._accepted = 0
         self._passes_ms: list[float] = []
         self._overheads_ms: list[float] = []
+        self._gamma = 0
         self.cached_tokens = 0
         self.tokens: list[int] = []
         self.constraint: Constraint | None = None
@@ -69,6 +70,7 @@ class Output:
         if drafter is not DrafterName.FORCED:
             self._drafted += drafted
             self._accepted += accepted
+            self._gamma = drafted
 
     def end_step(self, now_s: float, pass_ms: float | None) -> None:
         """Show what was committed since the last step, and share the step's time out among those tokens.
@@ -85,6 +87,7 @@ class Output:
             self._passes_ms.append(pass_ms)
             self._overheads_ms.append(step_ms - pass_ms)
         self._publish(now_s)
+        self._gamma = 0
 
     def finish(self, now_s: float) -> Generation:
         """Flush the text and return the whole of a stopped output."""
@@ -120,4 +123,5 @@ class Output:
             decode_s=max(0.0, now_s - (self._prefill_end_s or now_s)),
             drafted_tokens=self._drafted,
             accepted_tokens=self._accepted,
+            gamma=self._gamma,
         )

@@ -67,7 +67,7 @@ class Pump:
                 if fresh:
                     self._write(fresh)
                     fresh = ""
-                self._show_speed("writing", event.tokens, event.tokens_per_s, event.acceptance_rate)
+                self._show_speed("writing", event)
             else:
                 self._show_one(event)
 
@@ -86,8 +86,8 @@ class Pump:
                 self._status.change(activity=f"{doing} {model}")
             case PrefillProgress() if event.total_tokens > event.done_tokens:
                 self._show_prefill(event)
-            case Thinking(_, tokens, rate, acceptance):
-                self._show_speed("thinking", tokens, rate, acceptance)
+            case Thinking():
+                self._show_speed("thinking", event)
             case ToolStarted(_, tool, arguments):
                 self._step = StepEntry(describe_call(tool, arguments))
                 self._transcript.add(self._step)
@@ -150,9 +150,11 @@ class Pump:
             context_tokens=event.total_tokens,
         )
 
-    def _show_speed(self, activity: str, tokens: int, rate: float, acceptance: float | None) -> None:
-        speed = f"{rate:.1f} tokens/s ({describe_acceptance(acceptance)})" if rate else ""
-        self._status.change(activity=f"{activity}, {tokens} tokens", speed=speed)
+    def _show_speed(self, activity: str, event: Thinking | AnswerDelta) -> None:
+        acceptance = describe_acceptance(event.acceptance_rate)
+        gamma = f", gamma {event.gamma}" if event.acceptance_rate is not None else ""
+        speed = f"{event.tokens_per_s:.1f} tokens/s ({acceptance}{gamma})" if event.tokens_per_s else ""
+        self._status.change(activity=f"{activity}, {event.tokens} tokens", speed=speed)
 
     def _finish_step(self, event: ToolFinished) -> None:
         if self._step is None:

@@ -32,23 +32,33 @@ class Stats(ModalScreen[None]):
 
     def on_mount(self) -> None:
         """Draw the plots."""
-        for widget, (title, values) in zip(self.query(PlotextPlot), plots(self._finished), strict=True):
+        for widget, (title, lines) in zip(self.query(PlotextPlot), plots(self._finished), strict=True):
             plot = widget.plt
-            turns = [float(number) for number, value in enumerate(values, 1) if value is not None]
             plot.title(title)
-            plot.plot(turns, [value for value in values if value is not None], marker="braille")
+            for label, values in lines:
+                turns = [float(number) for number, value in enumerate(values, 1) if value is not None]
+                plot.plot(
+                    turns, [value for value in values if value is not None], marker="braille", label=label or None
+                )
             plot.xlabel("turn")
-            plot.xticks(turns[:: max(1, len(turns) // 8)])
+            numbers = [float(number) for number in range(1, len(self._finished) + 1)]
+            plot.xticks(numbers[:: max(1, len(numbers) // 8)])
             plot.ylim(lower=0)
 
 
-def plots(finished: Sequence[Finished]) -> list[tuple[str, list[float | None]]]:
-    """Return the title of each plot and its values by turn; None where a turn has none."""
+Line = tuple[str, list[float | None]]
+"""The name of a line, empty where there is only one, and its values by turn; None where a turn has none."""
+
+
+def plots(finished: Sequence[Finished]) -> list[tuple[str, list[Line]]]:
+    """Return the title of each plot and its lines."""
+    drafters = sorted({figures.drafter for each in finished for figures in each.drafts if figures.drafter != "forced"})
+    acceptance: list[Line] = [(name, [_accepted(each, name) for each in finished]) for name in drafters]
     return [
-        ("tokens/s", [each.timing.decode_tokens_per_s or None for each in finished]),
-        ("accepted drafts, %", [_percent(each.timing.acceptance_rate) for each in finished]),
-        ("seconds to the first token", [each.timing.ttft_ms / 1000 for each in finished]),
-        ("prompt from the cache, %", [_percent(cached_share(each)) for each in finished]),
+        ("tokens/s", [("", [each.timing.decode_tokens_per_s or None for each in finished])]),
+        ("accepted drafts, %", acceptance or [("", [_percent(each.timing.acceptance_rate) for each in finished])]),
+        ("seconds to the first token", [("", [each.timing.ttft_ms / 1000 for each in finished])]),
+        ("prompt from the cache, %", [("", [_percent(cached_share(each)) for each in finished])]),
     ]
 
 
@@ -67,6 +77,11 @@ def cached_share(finished: Finished) -> float | None:
     """Return the part of a turn's prompts that was reused; None if it had none."""
     usage = finished.usage
     return usage.cached_tokens / usage.prompt_tokens if usage.prompt_tokens else None
+
+
+def _accepted(finished: Finished, drafter: str) -> float | None:
+    figures = next((each for each in finished.drafts if each.drafter == drafter and each.drafted), None)
+    return None if figures is None else 100 * figures.accepted / figures.drafted
 
 
 def _percent(rate: float | None) -> float | None:
