@@ -11,8 +11,8 @@ from typing import Final
 from markdown_it import MarkdownIt
 
 _FENCE: Final = re.compile(r"^(?P<indent>[ \t]*)(?P<marks>`{3,}|~{3,})(?P<info>[^`]*)$")
+_TABLE_RULE: Final = re.compile(r"^\s*\|?\s*:?-+:?\s*(\|\s*:?-*:?\s*)+$")
 _MOST_TEXT_CHARS: Final = 3000
-_MOST_TABLE_CHARS: Final = 20_000
 _MOST_CODE_LINES: Final = 80
 _MOST_LINE_CHARS: Final = 4000
 
@@ -83,8 +83,10 @@ class MarkdownBlocks:
             return
         if self._lines and self._begins_block(line):
             self._finish(finished)
-        elif self._is_too_long():
+        elif self._chars > _MOST_TEXT_CHARS:
+            head = self._table_head()
             self._finish(finished, continues=True)
+            self._lines += head
         self._lines.append(line)
         self._chars += len(line) + 1
 
@@ -92,9 +94,14 @@ class MarkdownBlocks:
         """True if a line after a blank one starts something new; indented lines go on with the list above them."""
         return bool(line.strip()) and not self._lines[-1].strip() and not line.startswith((" ", "\t"))
 
-    def _is_too_long(self) -> bool:
-        is_table = bool(self._lines) and self._lines[-1].lstrip().startswith("|")
-        return self._chars > (_MOST_TABLE_CHARS if is_table else _MOST_TEXT_CHARS)
+    def _table_head(self) -> list[str]:
+        """Return the head of the table that is being written, for its next piece to begin with; none without one."""
+        for index in range(len(self._lines) - 1, 0, -1):
+            if "|" not in self._lines[index]:
+                return []
+            if _TABLE_RULE.match(self._lines[index]):
+                return self._lines[index - 1 : index + 1]
+        return []
 
     def _finish(self, finished: list[Piece], *, continues: bool = False) -> None:
         if any(self._lines):

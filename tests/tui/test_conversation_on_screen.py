@@ -43,7 +43,7 @@ async def test_a_conversation_from_before_is_shown_from_its_end(make_app: MakeAp
         assert app.transcript.is_vertical_scroll_end
         await wait_until(pilot, lambda: app.conversation.session is not None)
         await pilot.press("tab", "home")
-        assert "> Question 0?" in lines(app.transcript)
+        await wait_until(pilot, lambda: "> Question 0?" in lines(app.transcript))
 
 
 async def test_the_end_is_followed_until_the_user_scrolls_up(make_app: MakeApp, root: Path) -> None:
@@ -65,7 +65,7 @@ async def test_the_end_is_followed_until_the_user_scrolls_up(make_app: MakeApp, 
         await pilot.pause()
         assert lines(app.transcript) == before
         await pilot.press("tab", "end")
-        assert "line 89" in "\n".join(lines(app.transcript))
+        await wait_until(pilot, lambda: "line 89" in "\n".join(lines(app.transcript)))
 
 
 @pytest.mark.parametrize(

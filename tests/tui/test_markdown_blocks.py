@@ -74,3 +74,11 @@ def test_no_piece_of_a_very_long_answer_is_long() -> None:
 def test_code_is_copied_whole_although_it_is_drawn_in_parts() -> None:
     code = "\n".join(f"x = {number}" for number in range(500))
     assert code_of(f"First:\n```py\n{code}\n```\nThen:\n```\nls\n```\n") == [code, "ls"]
+
+
+def test_each_piece_of_a_long_table_is_a_table_with_its_head() -> None:
+    head = "| a | b |\n|---|:-:|\n"
+    pieces = cut(head + "| 1 | 2 |\n" * 2000)
+    assert len(pieces) > 3
+    assert all(piece.source.startswith(head) for piece in pieces)
+    assert sum(piece.source.count("| 1 | 2 |") for piece in pieces) == 2000

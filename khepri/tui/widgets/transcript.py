@@ -42,7 +42,7 @@ class Transcript(ScrollView, can_focus=True):
         Binding("c", "copy_code", "Copy code", id="transcript.copy_code"),
         Binding("pageup", "page_up", "Page up", id="transcript.page_up", show=False),
         Binding("pagedown", "page_down", "Page down", id="transcript.page_down", show=False),
-        Binding("home,g", "scroll_home", "Start", id="transcript.start", show=False),
+        Binding("home,g", "start", "Start", id="transcript.start", show=False),
         Binding("end,G", "follow", "End", id="transcript.end", show=False),
     ]
 
@@ -120,6 +120,10 @@ class Transcript(ScrollView, can_focus=True):
         self._follows = self.is_vertical_scroll_end
         if round(old_value) != round(new_value) and self._draw_visible():
             self._measure()
+
+    def action_start(self) -> None:
+        """Go to the start."""
+        self.scroll_home(animate=False, immediate=True, x_axis=False)
 
     def action_follow(self) -> None:
         """Go to the end and stay there."""

@@ -1,0 +1,77 @@
+"""The conversation line by line, as a real process: the same commands, nothing drawn over, resumed and exported."""
+
+import json
+
+from tests.support.command import Command
+
+
+def talk(khepri: Command, *lines: str, options: tuple[str, ...] = ()) -> tuple[int, str, str]:
+    stdin = "".join(f"{line}\n" for line in lines).encode()
+    done = khepri.run("--plain", "--model", str(khepri.model), *options, stdin=stdin, KHEPRI_MAX_TOKENS="8")
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_conversation_is_held_line_by_line_resumed_listed_exported_and_removed(khepri: Command) -> None:
+    code, said, errors = talk(khepri, "What limits retry?", "/stats", "/nothing", "/quit", "never read")
+    assert code == 0
+    assert 'step: read path="src/retry.py"' in said
+    assert "tokens/s (" in said
+    assert "error: there is no command /nothing" in said
+    assert "never read" not in said
+    assert "\x1b" not in said
+    session = errors.split("--resume ")[1].split()[0]
+
+    code, said, _ = talk(khepri, "And then?", options=("--continue",))
+    assert code == 0
+    assert "you> What limits retry?" in said
+
+    (listed,) = json.loads(khepri.run("sessions", "--json").stdout)
+    assert (listed["id"], listed["turns"], listed["title"]) == (session, 2, "What limits retry?")
+    assert session in khepri.run("sessions").stdout
+    assert "What limits retry?" in khepri.run("sessions", "export", session[:8]).stdout
+    exported = json.loads(khepri.run("sessions", "export", session, "--json").stdout)
+    assert [turn["question"]["text"] for turn in exported["turns"]] == ["What limits retry?", "And then?"]
+    assert khepri.run("sessions", "remove", session).returncode == 0
+    assert khepri.run("sessions", "--json").stdout.strip() == "[]"
+    assert talk(khepri, options=("--continue",))[0] == 2
+
+
+def test_every_command_has_words_for_a_line(khepri: Command) -> None:
+    (khepri.cwd / "notes.txt").write_text("notes", encoding="utf-8")
+    code, said, _ = talk(
+        khepri,
+        "/help",
+        "/models",
+        "/config",
+        "/theme",
+        "/sessions",
+        "/add notes.txt",
+        "/drop",
+        "/new",
+        "/undo",
+        "!echo $((40 + 2))",
+        "one\\",
+        "more line",
+        "/rewind",
+        "/export out.md",
+    )
+    assert code == 0
+    for words in ("`/compact`", "max_tokens", "terminal's own colours", "Not looked at any more", "42\n", "taken back"):
+        assert words in said, words
+
+
+def test_options_of_the_conversation_are_refused_where_they_mean_nothing(khepri: Command) -> None:
+    for arguments in (("--plain", "ask", "x"), ("--continue", "--resume", "x"), ("--plain", "--resume")):
+        assert khepri.run(*arguments).returncode == 2
+
+
+def test_the_app_needs_a_terminal_and_says_what_does_not(khepri: Command) -> None:
+    done = khepri.run()
+    assert done.returncode == 2
+    assert "needs a terminal" in done.stderr
+    assert "khepri ask" in done.stderr
+
+
+def test_no_value_of_an_option_leaves_the_network_unlocked(khepri: Command) -> None:
+    done = khepri.run("--resume", "models", "--model", "pull", "doctor", "--json")
+    assert done.returncode == 2
