@@ -188,6 +188,9 @@ COMMANDS: Mapping[str, Command] = {
         Command("fork", "", "go on in a copy of this conversation", _fork, needs_idle=True),
         Command("rewind", "[N]", "take the last turns back and edit the question", _rewind, needs_idle=True),
         Command(
+            "refactor", "TASK", "change files; you review it before anything is written", _refactor, needs_idle=True
+        ),
+        Command(
             "undo", "", "take the last change that Khepri made to files back", _undo, needs_idle=True, is_slow=True
         ),
         Command("diff", "[FILE]", "what differs from the last commit", _diff, is_slow=True),

@@ -113,5 +113,5 @@ async def test_a_backslash_at_the_end_of_a_line_asks_for_another_one(make_app: M
     async with running(app) as pilot:
         composer: TextArea = app.composer
         await pilot.press("a", "backslash", "enter", "b")
-        assert composer.text == "a\nb"
-        assert composer.size.height == 2
+        await wait_until(pilot, lambda: composer.text == "a\nb")
+        await wait_until(pilot, lambda: composer.size.height == 2)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from textual.widgets import Input
+from textual.widgets import Input, SelectionList
 
 from khepri import paths
 from khepri.agent.conversation import Conversation
@@ -37,7 +37,7 @@ def said(app: KhepriApp) -> str:
         ("/sessions", "no conversations"),
         ("/add retry.py", "`retry.py`"),
         ("/undo", "changed nothing"),
-        ("/diff", "not a git"),
+        ("/diff", "not in a git"),
         ("/refactor", "there is no task"),
         ("/theme nothing", "no theme"),
         ("/nothing", "no command /nothing"),
@@ -92,7 +92,7 @@ async def test_keys_can_be_changed(make_app: MakeApp) -> None:
     app = make_app(keys={"composer.newline": "ctrl+n", "app.help": "f2"})
     async with running(app) as pilot:
         await pilot.press("a", "ctrl+n", "b")
-        assert app.composer.text == "a\nb"
+        await wait_until(pilot, lambda: app.composer.text == "a\nb")
         await pilot.press("f2")
         await wait_until(pilot, lambda: "| `ctrl+n` | New line |" in said(app))
 
@@ -102,16 +102,16 @@ async def test_files_commands_and_earlier_messages_are_completed(make_app: MakeA
     async with running(app) as pilot:
         await wait_until(pilot, lambda: bool(app._names.files))
         await pilot.press(*"see @ret", "tab")
-        assert app.composer.text == "see @retry.py "
+        await wait_until(pilot, lambda: app.composer.text == "see @retry.py ")
         app.ask(app.composer.take()[0])
         await wait_until(pilot, lambda: bool(app.conversation.history.turns))
         assert app.conversation.history.turns[0].question.mentions == ("retry.py",)
         await pilot.press("up")
-        assert app.composer.text == "see @retry.py"
+        await wait_until(pilot, lambda: app.composer.text == "see @retry.py")
         await pilot.press("down")
-        assert app.composer.text == ""
+        await wait_until(pilot, lambda: app.composer.text == "")
         await pilot.press(*"/comp", "tab")
-        assert app.composer.text == "/compact "
+        await wait_until(pilot, lambda: app.composer.text == "/compact ")
 
 
 async def test_without_a_model_the_app_says_what_to_do_and_what_is_written_waits(root: Path) -> None:
@@ -157,8 +157,7 @@ async def test_a_change_is_reviewed_hunk_by_hunk(
     review = Review(CHANGES)
     async with running(app) as pilot:
         app.push_screen(ReviewScreen(review))
-        await wait_until(pilot, lambda: isinstance(app.screen, ReviewScreen))
-        await pilot.pause()
+        await wait_until(pilot, lambda: isinstance(app.focused, SelectionList) and app.focused.highlighted == 0)
         await pilot.press(*keys)
         await wait_until(pilot, lambda: review.is_answered)
         decided = review.wait(lambda: False).changes
