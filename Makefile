@@ -21,13 +21,18 @@ TEST_MODELS := tiny default
 QUESTION := What does this repository do, and where is its main entry point?
 
 .DEFAULT_GOAL := help
-.PHONY: help try test test-all check lint format eval setup setup-dev model models lock clean
+.PHONY: help try fast test test-all check lint format eval setup setup-dev model models lock clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
 
 try: setup model ## set up, fetch the default model, and ask a question about this repository
 	@$(BIN)/khepri ask "$(QUESTION)"
+
+fast: setup ## compile the second library for this very processor as well, instead of the ready one for AVX2
+	@wheel=$$($(BIN)/python requirements/native_wheel.py --library ik) && \
+		$(PIP) install --quiet --no-deps --no-index --force-reinstall "$$wheel"
+	@$(BIN)/khepri doctor
 
 test: setup-dev ## run the tests that need no large model
 	@$(BIN)/pytest -m "not real_model and not slow"
@@ -68,6 +73,7 @@ lock: ## renew the locks (needs uv)
 		-c requirements/runtime.lock -o requirements/dev.lock
 	$(LOCK) requirements/native.in -o requirements/native.lock
 	$(LOCK) --no-deps requirements/llama.in -o requirements/llama.lock
+	$(LOCK) --no-deps requirements/fast.in -o requirements/fast.lock
 
 LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock"
 

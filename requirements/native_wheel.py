@@ -1,9 +1,9 @@
-"""Compiles llama-cpp-python once for this machine, keeps the wheel, and prints where it lies.
+"""Compiles a native library once for this machine, keeps the wheel, and prints where it lies.
 
 Run by ``make`` with the standard library alone, before anything is installed. The source archive and every build tool
-are checked against the hashes in ``llama.lock`` and ``native.lock``. The wheel is kept in the user's cache, under a key
-of everything that shapes the machine code, so that a second checkout compiles nothing; pip's own cache cannot do this,
-because it ignores the compiler flags. ``KHEPRI_WHEELS`` names another folder to keep wheels in.
+are checked against the hashes in the library's lock and ``native.lock``. The wheel is kept in the user's cache, under a
+key of everything that shapes the machine code, so that a second checkout compiles nothing; pip's own cache cannot do
+this, because it ignores the compiler flags. ``KHEPRI_WHEELS`` names another folder to keep wheels in.
 """
 
 import argparse
@@ -19,12 +19,33 @@ import tempfile
 import time
 import venv
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 _HERE = Path(__file__).resolve().parent
 _SHAPING_VARIABLES = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS", "CMAKE_ARGS")
 _NO_AMX = ("-mno-amx-tile", "-mno-amx-int8", "-mno-amx-bf16")
 _CPU_FIELDS = ("model name", "flags", "Features", "CPU implementer", "CPU part", "CPU variant")
+
+
+@dataclass(frozen=True)
+class Library:
+    """What can be compiled here."""
+
+    distribution: str
+    """Name of the package."""
+    lock: str
+    """File with the hash of its source archive."""
+    name: str
+    """What it is called in messages."""
+    patience: str
+    """How long it takes on two cores."""
+
+
+LIBRARIES: Mapping[str, Library] = {
+    "llama": Library("llama-cpp-python", "llama.lock", "llama.cpp", "4 to 5 minutes on 2 cores"),
+    "ik": Library("ik-llama-cpp-python", "fast.lock", "ik_llama.cpp", "longer than llama.cpp takes"),
+}
 
 
 class BuildError(Exception):
@@ -112,12 +133,12 @@ def wheels_root(environment: Mapping[str, str]) -> Path:
     return root if os.access(root, os.W_OK) else _HERE.parent / ".wheels"
 
 
-def kept_wheel(folder: Path) -> Path | None:
-    """Return the wheel in ``folder``, if one is there."""
-    return next(iter(sorted(folder.glob("llama_cpp_python-*.whl"))), None)
+def kept_wheel(folder: Path, library: Library = LIBRARIES["llama"]) -> Path | None:
+    """Return the wheel of a library in ``folder``, if one is there."""
+    return next(iter(sorted(folder.glob(f"{library.distribution.replace('-', '_')}-*.whl"))), None)
 
 
-def progress(lines: Iterator[str], started: float) -> None:
+def progress(lines: Iterator[str], started: float, name: str = "llama.cpp") -> None:
     """Show how far a build is, on one line of a terminal or in steps of a tenth elsewhere."""
     live, shown = sys.stderr.isatty(), -1
     for line in lines:
@@ -126,7 +147,7 @@ def progress(lines: Iterator[str], started: float) -> None:
         if step and int(step[2]) > 9:
             done, total = int(step[1]), int(step[2])
             minutes, seconds = divmod(int(time.monotonic() - started), 60)
-            text = f"  compiling llama.cpp: {done} of {total} files, {minutes}:{seconds:02}"
+            text = f"  compiling {name}: {done} of {total} files, {minutes}:{seconds:02}"
             tenth = 10 * done // total
             if live:
                 print(f"\r{text}", end="", file=sys.stderr, flush=True)
@@ -137,8 +158,8 @@ def progress(lines: Iterator[str], started: float) -> None:
         print(file=sys.stderr)
 
 
-def build(folder: Path, arguments: str, environment: Mapping[str, str]) -> Path:
-    """Compile the wheel into ``folder`` and return it. Takes minutes, uses all cores.
+def build(folder: Path, arguments: str, environment: Mapping[str, str], library: Library) -> Path:
+    """Compile the wheel of a library into ``folder`` and return it. Takes minutes, uses all cores.
 
     Raises:
         BuildError: A download, a hash or the compiler failed; the log is kept in ``folder``.
@@ -158,21 +179,23 @@ def build(folder: Path, arguments: str, environment: Mapping[str, str]) -> Path:
         pip = (str(tools / "bin" / "python"), "-m", "pip")
         checked = ("--require-hashes", "-r")
         output = Path(scratch) / "out"
-        source = ("--no-deps", "--no-build-isolation", "--no-cache-dir", "--no-binary", "llama-cpp-python")
+        source = ("--no-deps", "--no-build-isolation", "--no-cache-dir", "--no-binary", library.distribution)
         for command in (
             (*pip, "install", *checked, str(_HERE / "native.lock")),
-            (*pip, "wheel", "--verbose", *source, "--wheel-dir", str(output), *checked, str(_HERE / "llama.lock")),
+            (*pip, "wheel", "--verbose", *source, "--wheel-dir", str(output), *checked, str(_HERE / library.lock)),
         ):
             with subprocess.Popen(
                 command, env=variables, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT
             ) as process:
                 assert process.stdout is not None
-                progress((line for line in process.stdout if record.write(line)), time.monotonic())
+                progress((line for line in process.stdout if record.write(line)), time.monotonic(), library.name)
             if process.returncode != 0:
                 record.flush()
                 tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-30:]
-                raise BuildError("\n".join((*tail, "", f"llama-cpp-python could not be built; the whole log is {log}")))
-        wheel = kept_wheel(output)
+                raise BuildError(
+                    "\n".join((*tail, "", f"{library.distribution} could not be built; the whole log is {log}"))
+                )
+        wheel = kept_wheel(output, library)
         if wheel is None:
             raise BuildError(f"the build ended without a wheel; the log is {log}")
         # The last step is a rename within the folder: a wheel that is there is whole.
@@ -182,20 +205,22 @@ def build(folder: Path, arguments: str, environment: Mapping[str, str]) -> Path:
 
 def main() -> int:
     """Print the path of the wheel on standard output, after building it if it is not there yet."""
-    parser = argparse.ArgumentParser(description="Build llama-cpp-python for this machine, once.")
+    parser = argparse.ArgumentParser(description="Build a native library for this machine, once.")
     parser.add_argument("--where", action="store_true", help="print the folder that keeps the wheel; build nothing")
+    parser.add_argument("--library", choices=LIBRARIES, default="llama", help="which one [default: llama]")
     options = parser.parse_args()
+    library = LIBRARIES[options.library]
     try:
         arguments = cmake_args(os.environ, platform.machine())
-        lock = (_HERE / "llama.lock").read_text(encoding="utf-8")
+        lock = (_HERE / library.lock).read_text(encoding="utf-8")
         folder = wheel_folder(os.environ, lock, arguments, processor())
         if options.where:
             print(folder)
             return 0
-        wheel = kept_wheel(folder)
+        wheel = kept_wheel(folder, library)
         if wheel is None:
-            print("compiling llama.cpp for this processor: 4 to 5 minutes on 2 cores, once", file=sys.stderr)
-            wheel = build(folder, arguments, os.environ)
+            print(f"compiling {library.name} for this processor: {library.patience}, once", file=sys.stderr)
+            wheel = build(folder, arguments, os.environ, library)
         print(wheel)
     except BuildError as error:
         print(error, file=sys.stderr)
