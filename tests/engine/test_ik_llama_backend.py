@@ -1,5 +1,6 @@
 """The fork behind the same seam as llama.cpp, and beside it in one process."""
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +13,19 @@ from khepri.engine.backend import Backend, BackendName, Batch, LoadOptions
 from khepri.engine.backends.ik_llama_api import IkLlamaApi, find_library
 from khepri.engine.backends.llama_cpp import LlamaCppBackend
 from khepri.engine.backends.loading import load_backend
+from khepri.engine.choice import Machine, choose
+from khepri.engine.hardware import describe_cpu
+from khepri.engine.prefix import RadixPrefixCache
 from khepri.errors import ModelLoadError
-from tests.engine.conformance import BATCH_TOKENS, CONTEXT_TOKENS, SEQUENCES, BackendConformance, Exactness, feed
+from tests.engine.conformance import (
+    BATCH_TOKENS,
+    CONTEXT_TOKENS,
+    SEQUENCES,
+    BackendConformance,
+    Exactness,
+    feed,
+    interrupt_latency_ms,
+)
 
 pytestmark = pytest.mark.skipif(find_library() is None, reason="the extra `fast` is not installed")
 
@@ -118,6 +130,72 @@ def test_a_file_that_is_no_model_is_refused_with_its_name(options: LoadOptions, 
     text.write_text("no model", encoding="utf-8")
     with pytest.raises(ModelLoadError, match=r"notes\.gguf"):
         load_backend(replace(options, model_path=text))
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.001, 0.3, 0.9, 0.999])
+def test_a_truncated_file_is_refused(options: LoadOptions, tmp_path: Path, kept: float) -> None:
+    path = tmp_path / "cut.gguf"
+    data = options.model_path.read_bytes()
+    path.write_bytes(data[: int(len(data) * kept)])
+    with pytest.raises(ModelLoadError, match=r"cut\.gguf"):
+        load_backend(replace(options, model_path=path))
+
+
+def test_a_load_says_nothing_on_the_terminal(options: LoadOptions, capfd: pytest.CaptureFixture[str]) -> None:
+    load_backend(options).close()
+    captured = capfd.readouterr()
+    assert (captured.out, captured.err) == ("", "")
+
+
+def test_interrupting_one_library_does_not_stop_the_other(options: LoadOptions, backend: Backend) -> None:
+    other = LlamaCppBackend(replace(options, backend=BackendName.LLAMA_CPP))
+    other.interrupt()
+    assert backend.decode(Batch((1,), 0)).shape == (1, backend.vocabulary.size)
+    other.resume()
+    backend.interrupt()
+    assert other.decode(Batch((1,), 0)).shape == (1, other.vocabulary.size)
+    other.close()
+
+
+def test_conversations_in_the_prefix_cache_continue_as_if_each_were_alone(options: LoadOptions) -> None:
+    backend = load_backend(replace(options, sequences=5))
+    cache = RadixPrefixCache(backend)
+    stem = list(range(20, 60))
+    prompts = [[*stem, *tail] for tail in ([1] * 20, [2] * 30, [1] * 25, [*range(90, 130)], [1] * 10, [2] * 31)]
+    alone = load_backend(options)
+    for prompt in (*prompts, *reversed(prompts)):
+        for place in range(start := cache.match(prompt), len(prompt), 16):
+            chunk = tuple(prompt[place : place + 16])
+            cache.reserve(len(chunk))
+            logits = backend.decode(Batch(chunk, place, cache.sequence)).copy()
+            cache.extend(chunk)
+        cache.release()
+        cache.check_integrity()
+        assert start < len(prompt)
+        alone.sequence_remove(0, 0)
+        assert np.abs(logits - feed(alone, prompt, BATCH_TOKENS)[-1:]).max() < 0.05
+    backend.close()
+    alone.close()
+
+
+@pytest.mark.real_model
+def test_a_single_pass_of_2048_tokens_can_be_interrupted(small_model: Path) -> None:
+    cores = describe_cpu().physical_cores
+    backend = load_backend(LoadOptions(small_model, 2048, cores, 2048, backend=BackendName.IK_LLAMA))
+    tokens = tuple(backend.vocabulary.tokenize("a b c d e f g " * 400)[:2048])
+    for delay_s in (0.0, 0.05, 0.5):
+        assert interrupt_latency_ms(backend, tokens, delay_s) < 300
+        assert backend.sequence_remove(0, 0)
+    backend.close()
+
+
+@pytest.mark.real_model
+def test_a_library_that_is_wrong_about_a_model_is_not_taken_for_it(small_model: Path, tmp_path: Path) -> None:
+    # With 64 tokens a pass and weights of this kind, the fork moves most of the probability to other tokens.
+    machine = Machine(tmp_path / "probe.json", tmp_path / "backends.json", 0, None, threading.Event())
+    choice = choose(small_model, machine, lambda _: None)
+    assert choice.backend is BackendName.LLAMA_CPP
+    assert "more than rounding" in choice.candidates[1].refusal
 
 
 @pytest.mark.parametrize("extra_buffers", [True, False])

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import requests
 
@@ -64,7 +65,7 @@ class Server:
             raise PeerError(f"{self.address} gave an empty answer")
         return Completion("".join(pieces), said_tokens or len(pieces), times_s[0] - started_s, times_s[-1] - times_s[0])
 
-    def _stream(self, prompt: str, max_tokens: int) -> Iterator[dict[str, object]]:
+    def _stream(self, prompt: str, max_tokens: int) -> Iterator[dict[str, Any]]:
         body = {
             "prompt": prompt,
             "max_tokens": max_tokens,
