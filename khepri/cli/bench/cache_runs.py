@@ -6,19 +6,25 @@ Nothing is printed here.
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final, cast
 
 import numpy as np
 
 from khepri.cli.progress import Progress
+from khepri.cli.prove.compare import TIE_LEADS, WatchedBackend
 from khepri.engine.backend import Backend, Batch
 from khepri.engine.buffer import TokenBuffer
+from khepri.engine.exactness import compare_widths
 from khepri.engine.generate import Clock, Engine, generate
 from khepri.engine.prefix import RadixPrefixCache
+from khepri.engine.radix import common_length
 from khepri.engine.request import DraftMode, Generation, Request
 
 ANSWER_TOKENS = 4
 """Tokens of an answer: what counts is the time to the first."""
+_ROUNDING_TOKENS: Final = 96
+_ROUNDING_WIDTHS: Final = (2, 4, 8, 16, 32)
 
 
 @dataclass(frozen=True)
@@ -82,6 +88,11 @@ class Conversations:
     """Answers that were compared with those of an empty cache."""
     same_answers: int
     """Those of them that were the same to the token."""
+    largest_gap: float
+    """Where an answer parts from that of the empty cache, the empty cache's token was that much more likely, as a
+    difference of logits: the largest of these; 0 if none parts."""
+    tie_gap: float
+    """How large rounding on this machine can make such a gap."""
 
 
 def run_turns(
@@ -145,12 +156,21 @@ def run_conversations(
         cached, total = cached + generation.cached_tokens, total + len(prompts[number])
         most_held, most_tokens = max(most_held, len(cache.tree)), max(most_tokens, cache.ledger.used_tokens)
         fragmentation = max(fragmentation, cache.ledger.fragmentation())
-    same = 0
+    same, largest_gap = 0, 0.0
+    watched = WatchedBackend(engine.backend)
+    watched_engine = replace(engine, backend=cast(Backend, watched))
     for number, prompt in enumerate(prompts):
         progress("the same without the cache", len(order) + number, len(order) + len(prompts))
         cache.clear()
-        plain = _ask(engine, prompt, 0).tokens
+        plain = _ask(watched_engine, prompt, 0).tokens
         same += sum(answer == plain for answer in answers[number])
+        for answer in answers[number]:
+            if answer != plain:
+                place = common_length(answer, plain)
+                row = watched.rows[len(prompt) + place]
+                largest_gap = max(largest_gap, float(row[plain[place]] - row[answer[place]]))
+    cache.clear()
+    widths = compare_widths(engine.backend, tokens[:_ROUNDING_TOKENS], _ROUNDING_WIDTHS)
     return Conversations(
         scale.conversations,
         scale.most_held,
@@ -161,6 +181,8 @@ def run_conversations(
         cached / total,
         len(order),
         same,
+        largest_gap,
+        TIE_LEADS * max(each.largest_lead_change for each in widths),
     )
 
 

@@ -15,7 +15,7 @@ from khepri.agent.session import engine_files
 from khepri.cli.bench.command import Target, resolve
 from khepri.cli.bench.corpus import Item, load_corpus
 from khepri.cli.progress import shown_progress
-from khepri.cli.prove.compare import Comparison, Divergence, compare
+from khepri.cli.prove.compare import TIE_LEADS, Comparison, Divergence, compare
 from khepri.config import Decoding, Value
 from khepri.engine.backend import Vocabulary
 from khepri.engine.constrain import GrammarCompiler
@@ -31,9 +31,6 @@ EXACT_TOKENS = 5_000
 """The same with ``--exact``, where a single difference counts."""
 _CUTS = (0.45, 0.6, 0.75, 0.9)
 _CUT_TOKENS = 200
-# Rounding adds up over the tokens before, which the accelerated run evaluated in wide passes as well, so that a tie may
-# be wider than what the measurement saw of a few dozen tokens.
-_TIE_LEADS = 3.0
 
 
 @dataclass(frozen=True)
@@ -60,7 +57,7 @@ class Proof:
     @property
     def tie_gap(self) -> float:
         """The largest lead of one token over another that rounding can turn over."""
-        return _TIE_LEADS * max((each.largest_lead_change for each in self.widths), default=0.0)
+        return TIE_LEADS * max((each.largest_lead_change for each in self.widths), default=0.0)
 
     @property
     def divergences(self) -> list[tuple[str, Divergence]]:

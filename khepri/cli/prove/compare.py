@@ -7,7 +7,7 @@ of its tokens is compared. Where the prompts come from and how findings are show
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import cast
+from typing import Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,11 @@ from khepri.engine.generate import Engine, generate
 from khepri.engine.request import DraftMode, Request
 
 ConstraintMaker = Callable[[], Constraint | None]
+
+# Rounding adds up over the tokens before, which the accelerated run evaluated in wide passes as well, so that a tie may
+# be wider than what the measurement saw of a few dozen tokens.
+TIE_LEADS: Final = 3.0
+"""Two tokens are a near-tie if their gap is at most so many times the largest change of a lead by rounding."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,7 @@ def compare(
         DecodeError: The backend failed.
     """
     engine.cache.clear()
-    watched = _Watched(engine.backend)
+    watched = WatchedBackend(engine.backend)
     plain_engine = replace(engine, backend=cast(Backend, watched))
     plainly = Request(tuple(prompt), max_tokens, draft=DraftMode.OFF)
     plain = generate(plain_engine, plainly, make_constraint, TokenBuffer()).tokens
@@ -118,7 +123,7 @@ def _branch_off(engine: Engine, prompt: Sequence[int]) -> None:
     generate(engine, Request(other, 1, draft=DraftMode.OFF), lambda: None, TokenBuffer())
 
 
-class _Watched:
+class WatchedBackend:
     """A backend that keeps the last row of logits of every pass, by the number of tokens before it."""
 
     def __init__(self, backend: Backend) -> None:
@@ -126,6 +131,7 @@ class _Watched:
         self.rows: dict[int, NDArray[np.float32]] = {}
 
     def decode(self, batch: Batch) -> Logits:
+        """Evaluate a batch; see ``Backend.decode``."""
         rows = self._backend.decode(batch)
         self.rows[batch.position + len(batch.tokens)] = np.array(rows[-1])
         return rows

@@ -32,6 +32,8 @@ def test_it_measures_turns_a_restart_conversations_and_precisions(
     many = found["conversations"]
     assert (many["count"], many["held"], many["answers"]) == (8, 3, 16)
     assert many["held_tokens"] <= many["cells"]
+    assert many["largest_gap"] <= many["tie_gap"]
+    assert many["same_answers"] > 8
     assert found["precisions"][0]["kv_type"] == "f16"
     assert all(1 < each["perplexity"] < 1e6 for each in found["precisions"])
     assert {promise["kept"] for promise in found["promises"]} <= {True, False}
