@@ -82,6 +82,9 @@ class Capabilities:
     """Context length that the model was trained for."""
     can_remove_tail: bool
     """True if a tail of a sequence can be removed (false for recurrent and hybrid models)."""
+    may_leave_gaps: bool = True
+    """True if free cells may lie between used ones, as several sequences leave them; where false, such a cache gives
+    wrong logits, and only one sequence that grows and shrinks at its end may be kept."""
 
 
 @dataclass(frozen=True)

@@ -37,9 +37,13 @@ class CacheLimits:
 
 
 def choose_cache(backend: Backend, limits: CacheLimits = CacheLimits(), disk: DiskTier | None = None) -> PrefixCache:
-    """Return the cache that suits a model: one that cannot roll back keeps only what a prompt continues to its end."""
-    can_roll_back = backend.capabilities.can_remove_tail
-    return RadixPrefixCache(backend, limits, disk) if can_roll_back else NaivePrefixCache(backend)
+    """Return the cache that suits a backend.
+
+    A model that cannot roll back keeps only what a prompt continues to its end, and a library that bears no gaps
+    between used cells keeps one conversation.
+    """
+    can_share = backend.capabilities.can_remove_tail and backend.capabilities.may_leave_gaps
+    return RadixPrefixCache(backend, limits, disk) if can_share else NaivePrefixCache(backend)
 
 
 class RadixPrefixCache:

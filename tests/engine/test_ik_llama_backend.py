@@ -15,7 +15,8 @@ from khepri.engine.backends.llama_cpp import LlamaCppBackend
 from khepri.engine.backends.loading import load_backend
 from khepri.engine.choice import Machine, choose
 from khepri.engine.hardware import describe_cpu
-from khepri.engine.prefix import RadixPrefixCache
+from khepri.engine.naive_prefix import NaivePrefixCache
+from khepri.engine.prefix import RadixPrefixCache, choose_cache
 from khepri.errors import ModelLoadError
 from tests.engine.conformance import (
     BATCH_TOKENS,
@@ -157,25 +158,26 @@ def test_interrupting_one_library_does_not_stop_the_other(options: LoadOptions, 
     other.close()
 
 
-def test_conversations_in_the_prefix_cache_continue_as_if_each_were_alone(options: LoadOptions) -> None:
-    backend = load_backend(replace(options, sequences=5))
-    cache = RadixPrefixCache(backend)
-    stem = list(range(20, 60))
-    prompts = [[*stem, *tail] for tail in ([1] * 20, [2] * 30, [1] * 25, [*range(90, 130)], [1] * 10, [2] * 31)]
-    alone = load_backend(options)
-    for prompt in (*prompts, *reversed(prompts)):
-        for place in range(start := cache.match(prompt), len(prompt), 16):
-            chunk = tuple(prompt[place : place + 16])
-            cache.reserve(len(chunk))
-            logits = backend.decode(Batch(chunk, place, cache.sequence)).copy()
-            cache.extend(chunk)
-        cache.release()
-        cache.check_integrity()
-        assert start < len(prompt)
-        alone.sequence_remove(0, 0)
-        assert np.abs(logits - feed(alone, prompt, BATCH_TOKENS)[-1:]).max() < 0.05
+@pytest.mark.parametrize("name", list(BackendName))
+def test_a_library_says_whether_it_bears_a_gap_at_a_256th_cell(options: LoadOptions, name: BackendName) -> None:
+    backend = load_backend(replace(options, context_tokens=512, backend=name))
+    tokens = [5 + place * 7 % 190 for place in range(300)]
+    feed(backend, tokens[:250], 50, sequence=1)
+    feed(backend, [9] * 10, 10, sequence=2)
+    feed(backend, tokens[250:299], 49, sequence=1)
+    backend.sequence_remove(2, 0)
+    with_gap = feed(backend, tokens[299:], 1, sequence=1)
+    backend.sequence_remove(1, 0)
+    without = feed(backend, tokens, 50)[-1:]
+    assert (np.abs(with_gap - without).max() < 0.05) == backend.capabilities.may_leave_gaps
     backend.close()
-    alone.close()
+
+
+def test_one_conversation_is_kept_where_gaps_are_not_borne(options: LoadOptions, backend: Backend) -> None:
+    assert isinstance(choose_cache(backend), NaivePrefixCache)
+    other = load_backend(replace(options, backend=BackendName.LLAMA_CPP))
+    assert isinstance(choose_cache(other), RadixPrefixCache)
+    other.close()
 
 
 @pytest.mark.real_model

@@ -87,6 +87,8 @@ class IkLlamaBackend(NativeBackend):
             n_vocab=self.vocabulary.size,
             context_tokens=min(cells, options.context_tokens) if options.cells else cells,
             cells=cells,
+            # It looks for its last used cell at every 256th one, and overlooks what lies behind a free one there.
+            may_leave_gaps=False,
             sequences=options.sequences,
             trained_context_tokens=self._native.llama_model_n_ctx_train(model),
             can_remove_tail=not (
