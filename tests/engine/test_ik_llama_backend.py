@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from khepri.engine.backend import Backend, BackendName, Batch, LoadOptions
+from khepri.engine.backend import Backend, BackendName, Batch, KvType, LoadOptions
 from khepri.engine.backends.ik_llama_api import IkLlamaApi, find_library
 from khepri.engine.backends.llama_cpp import LlamaCppBackend
 from khepri.engine.backends.loading import load_backend
@@ -206,3 +206,10 @@ def test_repacked_weights_give_the_same_answers(options: LoadOptions, backend: B
     tokens = list(range(10, 40))
     assert np.abs(feed(other, tokens, 30) - feed(backend, tokens, 30)).max() < 0.05
     other.close()
+
+
+def test_quantized_keys_that_do_not_divide_a_head_are_refused_instead_of_ending_the_process(
+    options: LoadOptions,
+) -> None:
+    with pytest.raises(ModelLoadError, match="a head of 16 numbers"):
+        load_backend(replace(options, kv_type=KvType.Q8_0))

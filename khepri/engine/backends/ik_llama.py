@@ -29,6 +29,7 @@ from khepri.errors import ContextFullError, ModelLoadError
 
 _KV_TYPES = {KvType.F16: GGML_TYPE_F16, KvType.Q8_0: GGML_TYPE_Q8_0}
 _STATE_HEADER = Struct("<4sIQ")
+_QUANTIZED_BLOCK = 32
 _STATE_MARK = b"IKS1"
 
 _LOG = NativeLog()
@@ -108,7 +109,31 @@ class IkLlamaBackend(NativeBackend):
         self._owned.callback(self._native.llama_model_free, model)
         return model
 
+    def _refuse_quantized_heads(self, model: Pointer, options: LoadOptions) -> None:
+        """Refuse quantized keys and values that do not divide a head: the library would end the process over them."""
+        if options.kv_type is KvType.F16:
+            return
+        architecture = self._metadata(model, "general.architecture")
+        whole = self._metadata(model, f"{architecture}.embedding_length")
+        heads = self._metadata(model, f"{architecture}.attention.head_count")
+        size = self._metadata(model, f"{architecture}.attention.key_length")
+        if not size and whole.isdigit() and heads.isdigit():
+            size = str(int(whole) // max(1, int(heads)))
+        if not size.isdigit() or int(size) % _QUANTIZED_BLOCK:
+            raise ModelLoadError(
+                f"keys and values of {options.model_path} cannot be kept as {options.kv_type}: "
+                f"a head of {size or 'unknown'} numbers is not made of blocks of {_QUANTIZED_BLOCK}",
+                "set kv_type = f16",
+            )
+
+    def _metadata(self, model: Pointer, key: str) -> str:
+        """Return a value of the model file as text, empty if it has none of that name."""
+        buffer = ctypes.create_string_buffer(64)
+        found = self._native.llama_model_meta_val_str(model, key.encode(), buffer, len(buffer))
+        return buffer.value.decode("utf-8", "replace") if found > 0 else ""
+
     def _make_context(self, model: Pointer, options: LoadOptions) -> Pointer:
+        self._refuse_quantized_heads(model, options)
         parameters = self._native.llama_context_default_params()
         parameters.n_ctx = max(options.context_tokens, options.cells)
         parameters.n_batch = options.batch_tokens

@@ -170,6 +170,7 @@ _FUNCTIONS: Mapping[str, tuple[tuple[Any, ...], Any]] = {
     "llama_model_load_from_file": ((c_char_p, ModelParameters), c_void_p),
     "llama_free_model": ((c_void_p,), None),
     "llama_n_ctx_train": ((c_void_p,), c_int32),
+    "llama_model_meta_val_str": ((c_void_p, c_char_p, c_char_p, c_size_t), c_int32),
     "llama_model_is_recurrent": ((c_void_p,), c_bool),
     "llama_model_is_hybrid": ((c_void_p,), c_bool),
     "llama_model_get_vocab": ((c_void_p,), c_void_p),
