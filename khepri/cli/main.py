@@ -76,7 +76,7 @@ Cwd = Annotated[Path, typer.Option("--cwd", metavar="DIR", help="Work in this fo
 BackendOption = Annotated[
     str | None,
     typer.Option(
-        "--backend", metavar="auto|llama_cpp|ik_llama", help="The library that runs the model. [default: llama_cpp]"
+        "--backend", metavar="auto|llama_cpp|ik_llama", help="The library that runs the model. [default: auto]"
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]

@@ -152,7 +152,7 @@ class Config:
     """Proposed tokens verified in one pass; `auto` chooses at every step by what pays."""
     decoding: Decoding = Decoding.FAST
     """`exact` takes settings under which drafts cannot change a token even by rounding, and is slower."""
-    backend: Backend = Backend.LLAMA_CPP
+    backend: Backend = Backend.AUTO
     """The library that runs the model; `auto` measures which is faster (`ik_llama` is the extra `khepri[fast]`)."""
     kv_type: KvType = KvType.F16
     """Precision of the keys and values: `q8_0` takes half the memory and half the disk."""

@@ -37,13 +37,9 @@ class CacheLimits:
 
 
 def choose_cache(backend: Backend, limits: CacheLimits = CacheLimits(), disk: DiskTier | None = None) -> PrefixCache:
-    """Return the cache that suits a backend.
-
-    A model that cannot roll back keeps only what a prompt continues to its end, and a library that bears no gaps
-    between used cells keeps one conversation.
-    """
-    can_share = backend.capabilities.can_remove_tail and backend.capabilities.may_leave_gaps
-    return RadixPrefixCache(backend, limits, disk) if can_share else NaivePrefixCache(backend)
+    """Return the cache that suits a backend: a model that cannot roll back keeps only what a prompt goes on from."""
+    can_roll_back = backend.capabilities.can_remove_tail
+    return RadixPrefixCache(backend, limits, disk) if can_roll_back else NaivePrefixCache(backend)
 
 
 class RadixPrefixCache:
@@ -54,7 +50,8 @@ class RadixPrefixCache:
 
         Args:
             backend: The target, with no tokens in its cache. Its last sequence is used for copies only, if it has more
-                than one.
+                than one. One that bears no gaps between used cells is given one conversation at a time, which grows
+                and shrinks at its end.
             limits: What may be held.
             disk: Where prefixes outlive the process; None keeps nothing.
         """
@@ -65,7 +62,8 @@ class RadixPrefixCache:
         self._tree = RadixTree()
         self._ledger = BlockLedger(capabilities.cells)
         self._copies = capabilities.sequences - 1
-        self._free = list(range(max(1, self._copies)))
+        self._conversations = max(1, self._copies) if capabilities.may_leave_gaps else 1
+        self._free = list(range(self._conversations))
         self._sequence: int | None = None
         self._tokens: list[int] = []
         self._latest: Node | None = None
@@ -196,7 +194,7 @@ class RadixPrefixCache:
             assert self._sequence not in owned, "the sequence in use is in the tree as well"
             owned[self._sequence] = len(self._tokens)
         assert not set(owned) & set(self._free), "a sequence is free and in use"
-        assert len(owned) + len(self._free) == max(1, self._copies), "a sequence was lost"
+        assert len(owned) + len(self._free) == self._conversations, "a sequence was lost"
         for sequence in range(self._backend.capabilities.sequences):
             held, noted = self._backend.sequence_length(sequence), owned.get(sequence, 0)
             assert held == noted, f"the backend holds {held} tokens of sequence {sequence}, {noted} are noted"

@@ -15,7 +15,6 @@ from khepri.engine.backends.llama_cpp import LlamaCppBackend
 from khepri.engine.backends.loading import load_backend
 from khepri.engine.choice import Machine, choose
 from khepri.engine.hardware import describe_cpu
-from khepri.engine.naive_prefix import NaivePrefixCache
 from khepri.engine.prefix import RadixPrefixCache, choose_cache
 from khepri.errors import ModelLoadError
 from tests.engine.conformance import (
@@ -173,11 +172,30 @@ def test_a_library_says_whether_it_bears_a_gap_at_a_256th_cell(options: LoadOpti
     backend.close()
 
 
-def test_one_conversation_is_kept_where_gaps_are_not_borne(options: LoadOptions, backend: Backend) -> None:
-    assert isinstance(choose_cache(backend), NaivePrefixCache)
-    other = load_backend(replace(options, backend=BackendName.LLAMA_CPP))
-    assert isinstance(choose_cache(other), RadixPrefixCache)
-    other.close()
+def test_one_conversation_at_a_time_is_cached_without_a_gap(options: LoadOptions) -> None:
+    backend = load_backend(replace(options, context_tokens=1024, sequences=5))
+    alone = load_backend(replace(options, context_tokens=1024))
+    cache = choose_cache(backend)
+    assert isinstance(cache, RadixPrefixCache)
+    stem = [5 + place * 7 % 190 for place in range(250)]
+    prompts = [[*stem, *tail] for tail in ([6] * 20, [7] * 90, [6] * 25, [8] * 300)] + [[9] * 280, [*stem, *[6] * 60]]
+    reused = []
+    for prompt in prompts:
+        start = cache.match(prompt)
+        for place in range(start, len(prompt), 50):
+            chunk = tuple(prompt[place : place + 50])
+            cache.reserve(len(chunk))
+            logits = backend.decode(Batch(chunk, place, cache.sequence)).copy()
+            cache.extend(chunk)
+        cache.truncate(len(prompt) - 3)
+        cache.release()
+        cache.check_integrity()
+        alone.sequence_remove(0, 0)
+        assert np.abs(feed(alone, prompt, 50)[-1:] - logits).max() < 0.05
+        reused.append(start)
+    assert reused == [0, 250, 250, 250, 0, 0]
+    backend.close()
+    alone.close()
 
 
 @pytest.mark.real_model
