@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from khepri.engine.backend import Backend, BackendName, Batch, LoadOptions
+from khepri.engine.backend import Backend, BackendName, Batch, KvType, LoadOptions
 from khepri.engine.parent import die_with_parent
 from khepri.errors import KhepriError, ModelError, ModelLoadError, OutOfMemoryError
 
@@ -257,7 +257,11 @@ def _child(task: str, options: str = "") -> int:
             _say(_describe_library())
         else:
             plain = json.loads(options)
-            typed = {"model_path": Path(plain["model_path"]), "backend": BackendName(plain["backend"])}
+            typed = {
+                "model_path": Path(plain["model_path"]),
+                "backend": BackendName(plain["backend"]),
+                "kv_type": KvType(plain["kv_type"]),
+            }
             _say(asdict(_measure(LoadOptions(**{**plain, **typed}))))
     except KhepriError as error:
         _say({"error": error.message, "hint": error.hint, "kind": type(error).__name__})
