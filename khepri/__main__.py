@@ -12,7 +12,8 @@ def main() -> None:
 
     # Fetching a model is the one thing that needs the network. Nothing else runs without the lock; nothing may come
     # before these two words, so that no option's value can be taken for them.
-    tier = None if sys.argv[1:3] == ["models", "pull"] else egress.lock()
+    words = [argument for argument in sys.argv[1:] if argument != "--"]
+    tier = None if words[:2] == ["models", "pull"] else egress.lock()
     from khepri.cli.main import run
 
     run(tier)

@@ -229,8 +229,8 @@ def test_every_command_of_the_table_can_be_run(make: MakeConversation) -> None:
     conversation = make()
     ask(conversation, "One?")
     for name in COMMANDS:
-        if name in ("refactor", "undo"):  # the one wants a task, the other something to take back
-            with pytest.raises(UsageError) as refusal:
+        if name in ("refactor", "undo", "diff"):  # they want a task, something to take back, a repository of git
+            with pytest.raises((UsageError, ToolError)) as refusal:
                 run_command(conversation, f"/{name}")
             assert refusal.value.hint
             continue
