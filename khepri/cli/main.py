@@ -1,6 +1,5 @@
 """The command table. Every command imports what it needs when it runs, so that help stays instant."""
 
-import io
 import os
 import signal
 import sys
@@ -11,12 +10,10 @@ import typer
 from typer.core import TyperGroup
 
 from khepri import __version__
-from khepri.cli import exits, interrupts
+from khepri.cli import exits, interrupts, streams
 from khepri.errors import CancelledError
 
 if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer as Buffer
-
     from khepri.egress import Tier
 
 
@@ -548,7 +545,7 @@ def bench(
 
 def run(tier: "Tier | None") -> None:
     """Run the command line under a network lock of ``tier``; exits the process."""
-    _prepare_streams()
+    streams.prepare()
     signal.signal(signal.SIGTERM, _terminate)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores it
         signal.signal(signal.SIGHUP, _hang_up)
@@ -576,37 +573,6 @@ def run(tier: "Tier | None") -> None:
 
 def _only_help(arguments: list[str]) -> bool:
     return not arguments or bool({"-h", "--help", "--version"} & set(arguments))
-
-
-def _prepare_streams() -> None:
-    """Make the three streams usable, whatever the caller closed and whatever encoding it asked for.
-
-    Left closed, their numbers would go to the next files that are opened, and what a library prints into those files.
-    """
-    # A closed standard output gets a descriptor that refuses what is written: an answer that nobody gets is a failure.
-    for descriptor, mode in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            os.open(os.devnull, mode)  # takes the lowest free number, which is this one
-    sys.stdin = sys.stdin or open(0, closefd=False)
-    sys.stdout = sys.stdout or open(1, "w", closefd=False)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
-    encoding = sys.stderr.encoding if sys.stderr else None
-    words = io.BufferedWriter(_Words(2, "w", closefd=False))
-    sys.stderr = io.TextIOWrapper(words, encoding, errors="replace", line_buffering=True)
-
-
-class _Words(io.FileIO):
-    """A descriptor for words beside the result: where they cannot be written they are lost, and nothing fails."""
-
-    def write(self, data: "Buffer") -> int:
-        try:
-            written = super().write(data)
-        except OSError:
-            written = None
-        return memoryview(data).nbytes if written is None else written
 
 
 def _terminate(*_: object) -> NoReturn:

@@ -101,7 +101,7 @@ def test_the_strictest_rule_for_a_file_decides(path: str, verdict: Verdict) -> N
 
 @given(st.text(alphabet="rm x;&|()'\"$`\\-=\n<>", max_size=30))
 def test_no_line_breaks_the_reader(command: str) -> None:
-    Permissions(DENY_RM).command(command)
+    assert isinstance(Permissions(DENY_RM).command(command).verdict, Verdict)
 
 
 @pytest.fixture
