@@ -12,8 +12,9 @@ from khepri.agent.events import Compacted, Compacting, Event, PrefillProgress
 from khepri.agent.prompt import Prompt
 from khepri.agent.task import Exchange
 from khepri.engine.buffer import JobState
+from khepri.engine.job import Job
 from khepri.engine.request import Request
-from khepri.engine.worker import EngineWorker, Job
+from khepri.engine.worker import EngineWorker
 from khepri.errors import CancelledError
 
 _POLL_S = 1 / 30

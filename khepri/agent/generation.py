@@ -9,8 +9,9 @@ from khepri.agent.guards import repeats_itself
 from khepri.agent.prompt import Prompt
 from khepri.agent.protocol import TRIGGER
 from khepri.engine.buffer import JobState, Snapshot
+from khepri.engine.job import Job
 from khepri.engine.request import DraftMode, Generation, Request, SamplingParams, ToolCallGrammar
-from khepri.engine.worker import EngineWorker, Job
+from khepri.engine.worker import EngineWorker
 from khepri.errors import CancelledError, ContextFullError
 
 _POLL_S = 1 / 30

@@ -27,8 +27,9 @@ from khepri.agent.prompt import Prompt
 from khepri.agent.protocol import TRIGGER, ToolCall, opening_grammar, parse
 from khepri.agent.reply import PREFACE_TOKENS, Reply
 from khepri.engine.buffer import JobState, Snapshot
+from khepri.engine.job import Job
 from khepri.engine.request import DraftMode, Generation, Request, SamplingParams, StopReason, ToolCallGrammar
-from khepri.engine.worker import EngineWorker, Job
+from khepri.engine.worker import EngineWorker
 from khepri.errors import ContextFullError, StepLimitError
 from khepri.tools.base import Observation, ToolContext
 from khepri.tools.registry import Registry

@@ -11,8 +11,9 @@ from khepri.agent.conversation import Conversation
 from khepri.agent.events import Compacted, Compacting, Event, Finished
 from khepri.agent.session import Session
 from khepri.config import Config
+from khepri.engine.job import Job
 from khepri.engine.request import Request
-from khepri.engine.worker import EngineWorker, Job
+from khepri.engine.worker import EngineWorker
 from khepri.errors import ContextFullError, ToolError, UsageError
 from khepri.models import stores
 from khepri.repo.root import Repository

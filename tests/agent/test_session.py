@@ -11,8 +11,9 @@ from khepri.agent.events import AnswerDelta, Event, Finished, ModelLoading, Noti
 from khepri.agent.session import Session
 from khepri.agent.task import Attachment, Instruction, Question, Task
 from khepri.config import Config, Draft
+from khepri.engine.job import Job
 from khepri.engine.request import DraftCount, DrafterName, Request
-from khepri.engine.worker import EngineWorker, Job
+from khepri.engine.worker import EngineWorker
 from khepri.errors import CancelledError, ContextFullError, KhepriError, ModelError
 from khepri.models import stores
 from khepri.repo.root import Repository

@@ -17,8 +17,9 @@ from khepri.engine.backend import LoadOptions
 from khepri.engine.backends.llama_cpp import LlamaCppBackend
 from khepri.engine.buffer import JobState
 from khepri.engine.hardware import describe_cpu
+from khepri.engine.job import Job
 from khepri.engine.request import Request, StopReason, ToolCallGrammar
-from khepri.engine.worker import EngineWorker, Job
+from khepri.engine.worker import EngineWorker
 from khepri.tools.registry import Registry
 from tests.engine.conformance import feed, interrupt_latency_ms
 

@@ -12,10 +12,11 @@ from khepri.engine.backend import Backend, LoadOptions
 from khepri.engine.backends.llama_cpp import LlamaCppBackend
 from khepri.engine.buffer import JobState
 from khepri.engine.disk import DiskTier
+from khepri.engine.job import Job
 from khepri.engine.prefix import RadixPrefixCache
 from khepri.engine.prefix_cache import PrefixCache
 from khepri.engine.request import Request, SamplingParams, StopReason, ToolCallGrammar
-from khepri.engine.worker import EngineWorker, Job
+from khepri.engine.worker import EngineWorker
 from khepri.errors import ContextFullError, DecodeError, KhepriError, ModelLoadError, UsageError
 from khepri.tools.registry import Registry
 from tests.support.scripted_backend import ByteVocabulary, ScriptedBackend
