@@ -92,7 +92,7 @@ class Context:
         prompt = Prompt(self._engine.vocabulary)
         told = self.ids or self._history.prompt
         if told:
-            prompt.restore(told)
+            prompt.restore(told, self.stable_tokens or self._history.stable_tokens)
             prompt.follow(message)
         else:
             prompt.open(self._make_preamble(prompt.count_tokens).text, self._history.summary + message)

@@ -101,7 +101,7 @@ class Conversation:
                 self._session = session
                 self._tell_model(session.model.name)
                 session.go_on_with(self._recording)
-                session.prefill_early()
+                self.read_ahead()
         return session
 
     def unload(self, model: str) -> None:
@@ -127,14 +127,23 @@ class Conversation:
 
     def ask(self, text: str, attachments: tuple[Attachment, ...] = (), mentions: tuple[str, ...] = ()) -> Question:
         """Return the question to submit, with what was added and what commands printed since the last one."""
-        fresh = [path for path in self._unseen if path not in mentions]
-        outputs, self._outputs, self._unseen = self._outputs, (), []
-        return Question(text, (*outputs, *attachments), (*mentions, *fresh))
+        question = self._draft(text, attachments, mentions)
+        self._outputs, self._unseen = (), []
+        return question
 
-    def read_ahead(self, attachments: tuple[Attachment, ...]) -> None:
-        """Let the model read what was pasted while the user still writes; returns at once."""
+    def read_ahead(self, attachments: tuple[Attachment, ...] = (), mentions: tuple[str, ...] = ()) -> None:
+        """Let the model read what comes before the question that is being written; returns at once.
+
+        Args:
+            attachments: What was pasted.
+            mentions: Files that the text names so far.
+        """
         if self._session is not None:
-            self._session.prefill_early(Question("", (*self._outputs, *attachments)))
+            self._session.prefill_early(self._draft("", attachments, mentions))
+
+    def _draft(self, text: str, attachments: tuple[Attachment, ...], mentions: tuple[str, ...]) -> Question:
+        fresh = [path for path in self._unseen if path not in mentions]
+        return Question(text, (*self._outputs, *attachments), (*mentions, *fresh))
 
     def refactor(self, text: str) -> Task:
         """Start to change the repository; the change is put before the user as a review.
@@ -236,6 +245,7 @@ class Conversation:
         relative = self.repository.relative(self.repository.resolve(path))
         self._recording.append("added", path=relative)
         self._unseen.append(relative)
+        self.read_ahead()
         return relative
 
     def drop(self, path: str) -> str:
@@ -272,7 +282,7 @@ class Conversation:
         if self._session is not None:
             self._tell_model(self._session.model.name)
             self._session.go_on_with(recording)
-            self._session.prefill_early()
+            self.read_ahead()
 
     def _tell_model(self, name: str) -> None:
         """Note whose tokens the prompt consists of; those of another model mean nothing to this one."""

@@ -99,7 +99,9 @@ class AgentLoop:
         self._tool_names = [manifest.name for manifest in registry.manifests]
         self._reminder_tokens = prompt.follow_cost(assets.render_prompt("reminder.md", question=self._question))
 
-    def run(self, looks: Sequence[ToolCall], model: str, started_s: float, load_ms: float) -> Finished:
+    def run(
+        self, looks: Sequence[ToolCall], model: str, started_s: float, load_ms: float, *, untold: str = ""
+    ) -> Finished:
         """Take the conversation, whose last message is the question, to an answer.
 
         Args:
@@ -108,6 +110,7 @@ class AgentLoop:
             model: Name of the model, for the result.
             started_s: When the user asked, on ``time.perf_counter``'s scale.
             load_ms: What the load of the model took.
+            untold: The question, if the last message does not hold it: it then follows what the looks show.
 
         Raises:
             ContextFullError: The question does not fit into the context.
@@ -115,12 +118,15 @@ class AgentLoop:
             ModelError: The engine failed.
         """
         progress = _Progress()
-        if looks and self._has_room_for_call():
-            self._look(looks[: self._settings.steps], progress)
+        self._begin(looks, untold, progress)
         answer, stop_reason = self._converse(progress)
         usage, timing = summarize(progress.generations, progress.answer_started_s, started_s, load_ms)
         steps, notices, drafts = tuple(progress.steps), tuple(progress.notices), draft_figures(progress.generations)
         return Finished(answer, steps, usage, timing, model, stop_reason, notices, drafts=drafts)
+
+    def foretell(self, looks: Sequence[ToolCall], untold: str) -> None:
+        """Append to the prompt what ``run`` appends before the model is asked; the engine is not asked for anything."""
+        self._begin(looks, untold, _Progress())
 
     def cancel(self) -> None:
         """Stop the task; ``run`` then returns what it has, with the stop reason ``interrupted``. Any thread."""
@@ -138,7 +144,7 @@ class AgentLoop:
                 self._observe(reply.call, progress)
             elif reply.is_cut_call:
                 self._guard.refusals += 1
-                self._prompt.follow(self._observation_message([], progress))
+                self._prompt.follow(self._observation_message([], self._question, progress))
             elif text or reply.was_interrupted:
                 return text, reply.stop_reason
             else:
@@ -253,18 +259,24 @@ class AgentLoop:
                 progress.answer_started_s = progress.answer_started_s or time.perf_counter()
                 self._emit(AnswerDelta(fresh, len(reply.generation.tokens), 0.0))
 
-    def _look(self, calls: Sequence[ToolCall], progress: _Progress) -> None:
+    def _begin(self, looks: Sequence[ToolCall], untold: str, progress: _Progress) -> None:
+        if looks and self._has_room_for_call():
+            self._look(looks[: self._settings.steps], untold or self._question, progress)
+        elif untold:
+            self._prompt.follow(untold)
+
+    def _look(self, calls: Sequence[ToolCall], question: str, progress: _Progress) -> None:
         """Make several calls in the model's name, sharing the budget of one observation."""
         for call in calls:
             self._prompt.write_call(json.dumps({"name": call.name, "arguments": dict(call.arguments)}))
         budget = self._observation_budget() // len(calls)
         observations = [self._run_tool(call, budget, progress) for call in calls]
-        self._prompt.follow(self._observation_message(observations, progress))
+        self._prompt.follow(self._observation_message(observations, question, progress))
 
     def _observe(self, call: ToolCall, progress: _Progress) -> None:
         """Make the model's call and append what it shows to the prompt."""
         observation = self._run_tool(call, self._observation_budget(), progress)
-        self._prompt.follow(self._observation_message([observation], progress))
+        self._prompt.follow(self._observation_message([observation], self._question, progress))
 
     def _run_tool(self, call: ToolCall, budget_tokens: int, progress: _Progress) -> Observation:
         step = len(progress.steps) + 1
@@ -292,10 +304,10 @@ class AgentLoop:
         self._emit(finished)
         return observation
 
-    def _observation_message(self, observations: Sequence[Observation], progress: _Progress) -> str:
+    def _observation_message(self, observations: Sequence[Observation], question: str, progress: _Progress) -> str:
         parts = [assets.render_prompt("observation.md", text=each.text).strip() for each in observations]
         reminder = "reminder.md" if self._may_call(progress) else "answer_now.md"
-        parts.append(assets.render_prompt(reminder, question=self._question).rstrip())
+        parts.append(assets.render_prompt(reminder, question=question).rstrip())
         return "\n".join(parts)
 
     def _may_call(self, progress: _Progress) -> bool:

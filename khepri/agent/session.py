@@ -26,6 +26,7 @@ from khepri.agent.task import Instruction, Question, Task
 from khepri.config import Backend, Config, Decoding, Draft
 from khepri.engine.backend import BackendName, KvType
 from khepri.engine.launch import EngineFiles, EngineSettings, launch
+from khepri.engine.radix import common_length
 from khepri.engine.request import DraftMode, SamplingParams
 from khepri.errors import KhepriError, UsageError
 from khepri.models.stores import Model
@@ -38,6 +39,8 @@ _PLACES = 6
 _LOOKS = 3
 _CALL_AND_ANSWER_TOKENS = 400
 _PATIENCE_S = 0.1
+_OTHER_QUESTIONS = ("A", "1")
+"""What the prompts of these have in common, every question's has."""
 
 
 class Session:
@@ -125,10 +128,11 @@ class Session:
         """Let the model read what the next question will begin with, while the user still writes it.
 
         Any thread; returns at once, and never fails: what cannot be read early is read with the question. Call it when
-        the session is made or resumed, and again when the attachments of the question that is being written change.
+        the session is made or resumed, and again when the attachments or the mentions of the question that is being
+        written change: what stays the same is not read again.
 
         Args:
-            draft: The question as far as it is written; None stands for an empty one.
+            draft: The question as far as it is written, whose text does not matter; None stands for an empty one.
         """
         threading.Thread(target=self._prefill_early, args=(draft,), name="khepri-early", daemon=True).start()
 
@@ -138,12 +142,20 @@ class Session:
             if not self._task_lock.acquire(blocking=False):
                 return  # a question is being answered, and will be followed by another state of things
             try:
-                prompt = self._context.foretell(self._message(draft or Question(""), ()))
+                one, other = (self._foretold(replace(draft or Question(""), text=text)) for text in _OTHER_QUESTIONS)
             finally:
                 self._task_lock.release()
-            self._engine.prefill_ahead(prompt.ids, prompt.stable_tokens)
-        except KhepriError:
+            known = one.ids[: common_length(one.ids, other.ids)]
+            self._engine.prefill_ahead(known, one.stable_tokens)
+        except (KhepriError, OSError):
             pass  # the question meets the same error, and says it
+
+    def _foretold(self, question: Question) -> Prompt:
+        """Return the prompt that the model would first be asked with if this were the next question."""
+        prompt = self._context.foretell(self._message(question, ()))
+        if self._reads_first(question):
+            self._loop(lambda event: None, prompt, question).foretell(_looks(question, ()), question.text)
+        return prompt
 
     def wait_loaded(self, timeout_s: float | None = None) -> bool:
         """Wait for the model; False if ``timeout_s`` seconds passed first.
@@ -184,10 +196,10 @@ class Session:
         message = self._message(question, places)
         self._follow_files()
         prompt = self._context.add(task, message, self._past())
-        loop = self._loop(task, prompt, question)
+        loop = self._loop(task.emit, prompt, question)
         task.attach(loop)
-        looks = [*map(_mentioned, question.mentions), *map(_look, places)][:_LOOKS]
-        finished = loop.run(looks, self.model.name, asked_s, load_ms)
+        untold = question.text if self._reads_first(question) else ""
+        finished = loop.run(_looks(question, places), self.model.name, asked_s, load_ms, untold=untold)
         return replace(finished, notices=(*self._context.notices, *finished.notices))
 
     def _change(self, task: Task, instruction: Instruction, asked_s: float) -> Finished:
@@ -243,7 +255,7 @@ class Session:
             task.emit(ModelLoading(self.model.name, doing))
         return doing
 
-    def _loop(self, task: Task, prompt: Prompt, question: Question) -> AgentLoop:
+    def _loop(self, emit: Callable[[Event], None], prompt: Prompt, question: Question) -> AgentLoop:
         config = self._config
         manifests = self._registry.manifests
         files = self._repository.files()
@@ -257,7 +269,7 @@ class Session:
             gamma=config.gamma,
         )
         context = ToolContext(self._repository, prompt.count_tokens, config.observation_tokens)
-        return AgentLoop(self._engine, prompt, self._registry, context, grammar, settings, question.text, task.emit)
+        return AgentLoop(self._engine, prompt, self._registry, context, grammar, settings, question.text, emit)
 
     def _places(self, question: Question) -> tuple[Place, ...]:
         """Return the places that the question may be about; none when it brings its own text or names files."""
@@ -265,13 +277,20 @@ class Session:
             return ()
         return likely_places(self._repository, question.text, limit=_PLACES, cache_dir=paths.map_cache_dir())
 
+    def _reads_first(self, question: Question) -> bool:
+        """True if the model sees the files that a question names before it, so that they can be read early."""
+        return bool(question.mentions and self._registry.manifests)
+
     def _message(self, question: Question, places: Sequence[Place]) -> str:
         attachments = "".join(
             assets.render_prompt("attachment.md", name=each.name, text=each.text) for each in question.attachments
         )
         rows = "\n".join(f"{place.path}:{place.line} {place.symbol}".rstrip() for place in places)
         listing = assets.render_prompt("places.md", places=rows) if places else ""
-        text = assets.render_prompt("question.md", attachments=attachments, question=question.text, places=listing)
+        asked = question.text
+        if self._reads_first(question):
+            asked = assets.render_prompt("read_first.md", files=", ".join(question.mentions[:_LOOKS]))
+        text = assets.render_prompt("question.md", attachments=attachments, question=asked, places=listing)
         return text.strip()
 
 
@@ -301,6 +320,11 @@ def engine_settings(config: Config, draft_model: Model | None) -> EngineSettings
         cache_tokens=config.cache_tokens,
         disk_bytes=config.cache_disk_mb * 1_000_000,
     )
+
+
+def _looks(question: Question, places: Sequence[Place]) -> list[ToolCall]:
+    """Return the calls to make before the model is asked."""
+    return [*map(_mentioned, question.mentions), *map(_look, places)][:_LOOKS]
 
 
 def _look(place: Place) -> ToolCall:

@@ -2,6 +2,8 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from khepri.config import Config, Draft
 from khepri.engine.job import Job
 from khepri.engine.request import DraftCount, DrafterName, Request
 from khepri.engine.worker import EngineWorker
-from khepri.errors import CancelledError, ContextFullError, KhepriError, ModelError
+from khepri.errors import CancelledError, ContextFullError, KhepriError, ModelError, StepLimitError
 from khepri.models import stores
 from khepri.repo.root import Repository
 
@@ -254,26 +256,72 @@ def test_a_second_session_begins_with_the_preamble_from_the_disk_and_says_the_sa
     assert len(set(answers.values())) == 1
 
 
-def test_what_is_read_early_changes_nothing_but_the_time(root: Path, tiny_model: Path, jobs: list[Job]) -> None:
-    answers = []
-    attachment = Attachment("notes.txt", "remember the milk\n" * 40)
+NOTES = "remember the milk\n" * 40
+
+
+@pytest.mark.parametrize(
+    "draft",
+    [Question("", (Attachment("notes.txt", NOTES),)), Question("", (), ("notes.txt",))],
+    ids=["attached", "mentioned"],
+)
+def test_what_is_read_early_changes_nothing_but_the_time(
+    root: Path, tiny_model: Path, jobs: list[Job], draft: Question
+) -> None:
+    (root / "notes.txt").write_text(NOTES, encoding="utf-8")
+    answers, prompts = [], []
     for is_early in (False, True):
-        with session(root, tiny_model, settings(draft=Draft.OFF, cache_disk_mb=0)) as running:
+        with session(root, tiny_model, settings(draft=Draft.OFF, cache_disk_mb=0, batch_tokens=32)) as running:
             if is_early:
-                running.prefill_early(Question("", (attachment,)))
-                deadline = time.monotonic() + 60
-                while running._engine._ahead is None:
-                    assert time.monotonic() < deadline
-                    time.sleep(0.01)
-                while running._engine._ahead is not None:
-                    assert time.monotonic() < deadline
-                    time.sleep(0.01)
-            finished, _ = ask(running, "What does it say?", attachment)
-            answers.append(finished.answer)
+                read_early(running, draft)
+            first = len(jobs)
+            with suppress(StepLimitError):  # the model may say nothing
+                list(running.submit(replace(draft, text="What does it say?")).events())
+            answers.append([job.result().tokens for job in jobs[first:]])
+            prompts.append(jobs[first].request.prompt)
             stable = running._context._prompt.stable_tokens  # type: ignore[union-attr]
-            cached = jobs[-1].result().cached_tokens
-            assert (cached > stable) == is_early
+            cached = jobs[first].result().cached_tokens
+            assert (cached > stable + 300) == is_early
     assert answers[0] == answers[1]
+    assert prompts[0] == prompts[1]
+
+
+def test_a_changed_draft_loses_only_what_comes_after_the_change(root: Path, tiny_model: Path, jobs: list[Job]) -> None:
+    attachments = Attachment("a.txt", "one thing\n" * 40), Attachment("b.txt", NOTES)
+    with session(root, tiny_model, settings(cache_disk_mb=0, batch_tokens=16)) as running:
+        read_early(running, Question("", attachments))
+        with suppress(StepLimitError):  # the model may say nothing
+            ask(running, "Which?", attachments[0])
+        stable = running._context._prompt.stable_tokens  # type: ignore[union-attr]
+    assert jobs[0].result().cached_tokens > stable + 100
+
+
+def test_files_that_a_question_names_are_shown_before_it_and_it_is_told_whole(
+    root: Path, tiny_model: Path, jobs: list[Job]
+) -> None:
+    text = "Why is that? " * 60
+    with session(root, tiny_model) as running:
+        seen = []
+        with suppress(StepLimitError):  # the model may say nothing
+            for event in running.submit(Question(text, (), ("retry.py", "wait.py"))).events():
+                seen.append(event)
+        vocabulary = running._engine.vocabulary
+        prompt = b"".join(vocabulary.piece(token) for token in jobs[0].request.prompt).decode("utf-8", "replace")
+    steps = [event for event in seen if isinstance(event, ToolFinished)]
+    assert [step.arguments["path"] for step in steps[:2]] == ["retry.py", "wait.py"]
+    assert prompt.index("return limit - 1") < prompt.index(text.strip())
+    assert prompt.count(text.strip()) == 1
+
+
+def read_early(running: Session, draft: Question) -> None:
+    """Let the session read ahead, and wait until it has."""
+    running.prefill_early(draft)
+    deadline = time.monotonic() + 60
+    while running._engine._ahead is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    while running._engine._ahead is not None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_a_change_ends_with_a_report_and_writes_nothing_unasked(root: Path, tiny_model: Path) -> None:
