@@ -73,6 +73,8 @@ class Decoding(StrEnum):
 class KvType(StrEnum):
     """Precision of the keys and values, which are what the model remembers of a text."""
 
+    AUTO = "auto"
+    """What the library is fastest with: ``q8_0`` in ik_llama, where the model allows it, else ``f16``."""
     F16 = "f16"
     """Two bytes a number."""
     Q8_0 = "q8_0"
@@ -154,8 +156,9 @@ class Config:
     """`exact` takes settings under which drafts cannot change a token even by rounding, and is slower."""
     backend: Backend = Backend.AUTO
     """The library that runs the model; `auto` measures which is faster (`ik_llama` is the extra `khepri[fast]`)."""
-    kv_type: KvType = KvType.F16
-    """Precision of the keys and values: `q8_0` takes half the memory and half the disk."""
+    kv_type: KvType = KvType.AUTO
+    """Precision of the keys and values: `q8_0` takes half the memory and half the disk; `auto` takes what the library
+    is fastest with."""
     cache_conversations: Annotated[int, Between(1, 200)] = 8
     """Most conversations whose keys and values stay in memory."""
     cache_tokens: Annotated[int, Between(0, 1_048_576)] = 0

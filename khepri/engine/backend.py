@@ -27,6 +27,8 @@ class BackendName(StrEnum):
 class KvType(StrEnum):
     """Precision of the keys and values in the cache."""
 
+    AUTO = "auto"
+    """What the library is fastest with, as far as the model allows it."""
     F16 = "f16"
     """Two bytes each."""
     Q8_0 = "q8_0"
@@ -82,6 +84,8 @@ class Capabilities:
     """Context length that the model was trained for."""
     can_remove_tail: bool
     """True if a tail of a sequence can be removed (false for recurrent and hybrid models)."""
+    kv_type: KvType = KvType.F16
+    """Precision of the keys and values; never ``AUTO``."""
     may_leave_gaps: bool = True
     """True if free cells may lie between used ones, as several sequences leave them; where false, such a cache gives
     wrong logits, and only one sequence that grows and shrinks at its end may be kept."""

@@ -5,7 +5,9 @@ belongs to the drafters, how much of it pays to the horizon, whether it holds to
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+from khepri.engine.constrain import Completion
 from khepri.engine.draft.drafter import Draft, Drafter
 from khepri.engine.horizon import Horizon
 from khepri.engine.request import DrafterName, DraftMode, Request
@@ -16,6 +18,14 @@ _DRAFTERS = {
     DraftMode.MODEL: frozenset({DrafterName.MODEL}),
     DraftMode.ALL: frozenset({DrafterName.SUFFIX, DrafterName.MODEL}),
 }
+
+
+Completer = Callable[[Sequence[int], int], Completion]
+
+
+def as_it_is(tokens: Sequence[int], limit: int) -> Completion:
+    """Return a draft as no constraint changes it."""
+    return Completion(tuple(tokens[:limit]))
 
 
 class Cascade:
@@ -52,17 +62,16 @@ class Cascade:
         for drafter in self._active:
             drafter.commit(tokens)
 
-    def propose(
-        self, pending_rows: int, depth: int, room: int, count_possible: Callable[[Sequence[int]], int] = len
-    ) -> Draft | None:
+    def propose(self, pending_rows: int, depth: int, room: int, complete: Completer = as_it_is) -> Draft | None:
         """Return the tokens to check in the next pass, or None if plain decoding is the better bet.
 
         Args:
             pending_rows: Tokens that the next pass evaluates anyway, at least 1.
             depth: Tokens in the cache.
             room: Most drafted tokens that there is room for.
-            count_possible: Returns how many tokens of a draft a constraint allows. What it does not allow is left out
-                of a draft that is proposed with certainty; of one that was drawn, it has to be refused.
+            complete: Returns what a constraint makes of a draft, of so many tokens at most: what it does not allow is
+                left out, what it forces is filled in. A draft that was drawn is not completed, because what is not
+                allowed in it has to be refused.
         """
         if room < 1:
             return None
@@ -70,26 +79,22 @@ class Cascade:
             if drafter.is_costly:
                 draft = self._bought(drafter, pending_rows, depth, room)
             else:
-                draft = self._offered(drafter, pending_rows, depth, room, count_possible)
+                draft = self._offered(drafter, pending_rows, depth, room, complete)
             if draft is not None:
                 return draft
         return None
 
-    def _offered(
-        self,
-        drafter: Drafter,
-        pending_rows: int,
-        depth: int,
-        room: int,
-        count_possible: Callable[[Sequence[int]], int],
-    ) -> Draft | None:
+    def _offered(self, drafter: Drafter, pending_rows: int, depth: int, room: int, complete: Completer) -> Draft | None:
         """Let the drafter propose first, as it costs next to nothing, and then decide how much of it to check."""
-        whole = drafter.propose(min(room, self._horizon.most))
-        possible = count_possible(whole.tokens) if whole is not None else 0
-        if whole is None or not possible:
+        most = min(room, self._horizon.most)
+        guess = drafter.propose(most)
+        completion = complete(guess.tokens, most) if guess is not None else None
+        if guess is None or completion is None or not completion.tokens:
             return None
-        whole = whole.shortened(possible)
-        gamma = self._horizon.choose(drafter.name, whole.evidence, len(whole.tokens), pending_rows, depth, room)
+        whole = replace(guess, tokens=completion.tokens, certain=completion.certain)
+        gamma = self._horizon.choose(
+            drafter.name, whole.evidence, len(whole.tokens), pending_rows, depth, room, certain=whole.certain
+        )
         self._horizon.follow(whole, gamma)
         return whole.shortened(gamma) if gamma else None
 

@@ -7,7 +7,9 @@ References:
     llguidance, https://github.com/guidance-ai/llguidance (Lark dialect, masks, forced tokens).
 """
 
+from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import llguidance
 import numpy as np
@@ -85,6 +87,16 @@ class _Trigger:
         return np.concatenate(found)
 
 
+@dataclass(frozen=True)
+class Completion:
+    """A guess at what comes next, as a grammar allows and completes it."""
+
+    tokens: tuple[int, ...]
+    """Token ids ``[n]``."""
+    certain: tuple[bool, ...] = ()
+    """For each of them, whether the grammar leaves no other one there; empty if that is true of none."""
+
+
 class Constraint:
     """The state of one constrained generation. One thread."""
 
@@ -140,9 +152,33 @@ class Constraint:
         bits = np.unpackbits(self._mask.view(np.uint8), bitorder="little")
         return bits[: self._vocabulary.size].view(np.bool_)
 
-    def count_possible(self, tokens: Sequence[int]) -> int:
-        """Return how many of ``tokens``, from the first on, the grammar allows; all of them while the text is free."""
-        return int(self._matcher.validate_tokens(list(tokens))) if self._active else len(tokens)
+    def complete(self, tokens: Sequence[int], limit: int) -> Completion:
+        """Return ``tokens`` as far as the grammar allows them, with what it forces between and after them.
+
+        While the text is free they come back as they are. The state stays as it was. Takes about 0.1 ms a token.
+
+        Args:
+            tokens: A guess at what comes next.
+            limit: Most tokens to return.
+        """
+        if not self._active:
+            return Completion(tuple(tokens[:limit]))
+        said: list[int] = []
+        certain: list[bool] = []
+        rest = deque(tokens)
+        while len(said) < limit and not self._matcher.is_stopped():
+            forced = self._matcher.compute_ff_tokens()
+            for token in forced:
+                if rest and rest.popleft() != token:
+                    rest.clear()
+            if not forced and not (rest and self._matcher.try_consume_tokens([rest[0]])):
+                break
+            if forced:
+                self._matcher.consume_tokens(forced)
+            said += forced or [rest.popleft()]
+            certain += [bool(forced)] * (len(forced) or 1)
+        self._matcher.rollback(len(said))
+        return Completion(tuple(said[:limit]), tuple(certain[:limit]))
 
     def restrict(self, logits: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return ``logits``, ``[n_vocab]``, with minus infinity for every token that may not come next.

@@ -14,7 +14,7 @@ import numpy as np
 
 from khepri.engine.backend import Backend, Batch, Logits
 from khepri.engine.buffer import JobState, TokenBuffer
-from khepri.engine.cascade import Cascade
+from khepri.engine.cascade import Cascade, as_it_is
 from khepri.engine.constrain import Constraint
 from khepri.engine.draft.drafter import Draft
 from khepri.engine.output import Output
@@ -144,7 +144,10 @@ def _verify(request: Request, output: Output, rows: Logits, draft: Draft | None,
         if not output.missing:
             break
     if draft is not None:
-        output.count(draft.drafter, len(drafted), accepted)
+        guessed = draft.guessed(accepted)
+        output.count(draft.drafter, draft.guessed(len(drafted)), guessed)
+        if accepted > guessed:
+            output.count(DrafterName.FORCED, accepted - guessed, accepted - guessed)
     return accepted
 
 
@@ -180,7 +183,7 @@ def _propose(engine: Engine, request: Request, output: Output, pending: Sequence
         most_rows = min(engine.batch_tokens, capabilities.context_tokens - depth, MOST_ROWS)
         engine.costs.measure(lambda rows: _time_pass(engine, pending[-1], rows), depth, most_rows)
     constraint = output.constraint
-    return engine.cascade.propose(len(pending), depth, room, constraint.count_possible if constraint else len)
+    return engine.cascade.propose(len(pending), depth, room, constraint.complete if constraint else as_it_is)
 
 
 def _time_pass(engine: Engine, token: int, rows: int) -> float:

@@ -114,6 +114,7 @@ class Horizon:
         depth: int,
         room: int,
         setup_ms: float = 0.0,
+        certain: Sequence[bool] = (),
     ) -> int:
         """Return how many tokens of a draft are worth a check; 0 if plain decoding is the better bet.
 
@@ -129,6 +130,7 @@ class Horizon:
             setup_ms: What the drafter would spend once before its first token. How long it would be used afterwards
                 is unknown, so it is spent as soon as as much was lost by doing without: never more than twice the best
                 that could have been done (the ski rental problem).
+            certain: As in ``Draft``: such a token holds whenever those before it do.
         """
         learner = self._learner(drafter)
         learner.asked += 1
@@ -136,9 +138,11 @@ class Horizon:
         most = max(0, min(available, room, self._most))
         if self._gamma is not None or most == 0:
             return min(self._gamma or 0, most)
-        most = min(most, learner.estimate(evidence).reach)
-        rates = self._rates(drafter, evidence, most, self._step)
-        best = max(range(most + 1), key=rates.__getitem__)
+        most = _reaching(learner.estimate(evidence).reach, most, certain)
+        rates = self._rates(drafter, evidence, most, self._step, certain)
+        # What is forced behind the last guess gains nothing by being drafted, and is lost if the guess is wrong.
+        ends = [gamma for gamma in range(most + 1) if not any(certain[gamma - 1 : gamma] if gamma else ())]
+        best = max(ends, key=rates.__getitem__)
         if rates[best] > (1.0 + _MARGIN) * rates[0]:
             learner.missed_ms += 1.0 / rates[0] - 1.0 / rates[best]
             if learner.missed_ms < setup_ms:
@@ -167,10 +171,10 @@ class Horizon:
             checked: How many of its tokens the next pass checks.
         """
         learner = self._learner(draft.drafter)
-        learner.drafted += checked
+        learner.drafted += draft.guessed(checked)
         if self._step is not None:
             self._step.checked += checked
-        self._open.append(_Followed(draft.tokens, checked, learner, learner.estimate(draft.evidence)))
+        self._open.append(_Followed(draft, checked, learner, learner.estimate(draft.evidence)))
 
     def commit(self, tokens: Sequence[int]) -> None:
         """Note the tokens that the generation has really produced, in order, whoever proposed them."""
@@ -197,16 +201,32 @@ class Horizon:
             self._learners[drafter] = _Learner(_SUFFIX_PRIORS if drafter is DrafterName.SUFFIX else (_OTHER_PRIOR,))
         return self._learners[drafter]
 
-    def _rates(self, drafter: DrafterName, evidence: int, most: int, step: "_Step") -> list[float]:
-        """Return E / (c(pending + gamma) + gamma d), the expected tokens per millisecond, for gamma from 0 to most."""
+    def _rates(
+        self, drafter: DrafterName, evidence: int, most: int, step: "_Step", certain: Sequence[bool]
+    ) -> list[float]:
+        """Return E / (c(pending + gamma) + gamma d), the expected tokens per millisecond, for gamma from 0 to most.
+
+        Only tokens that could be others count for E: what a constraint forces needs no pass of its own, it rides on the
+        next one as a row. Such rows, those that are pending and those of the draft that will be kept, cost the same in
+        whichever pass they are evaluated, so that their share of the cost is left out.
+        """
         d = self._learner(drafter).draft_ms
         if d is None:
             d = self._costs.cost_ms(1, step.depth) if drafter is DrafterName.MODEL else 0.0
-        rates, expected, reached = [], 0.0, 1.0
-        for gamma, alpha in enumerate((1.0, *self.alpha(drafter, evidence, most))):
-            reached *= alpha
-            expected += reached
-            rates.append(expected / (self._costs.cost_ms(step.pending_rows + gamma, step.depth) + gamma * d))
+        rates, expected, reached = [], 1.0, 1.0
+        riding = step.pending_rows - 1.0
+        one_ms = self._costs.cost_ms(1, step.depth)
+        alphas = iter(self.alpha(drafter, evidence, most))
+        for gamma in range(most + 1):
+            if any(certain[gamma - 1 : gamma]):
+                riding += reached
+            elif gamma:
+                reached *= next(alphas)
+                expected += reached
+            rows = step.pending_rows + gamma
+            pass_ms = self._costs.cost_ms(rows, step.depth)
+            row_ms = (pass_ms - one_ms) / max(1, rows - 1)
+            rates.append(expected / (pass_ms - riding * row_ms + gamma * d))
         return rates
 
     def _begins_trial(self) -> bool:
@@ -305,7 +325,7 @@ class _Learner:
 class _Followed:
     """A draft that is compared with what really comes."""
 
-    tokens: tuple[int, ...]
+    draft: Draft
     checked: int
     learner: _Learner
     estimate: _Estimate
@@ -313,8 +333,18 @@ class _Followed:
 
     def goes_on_with(self, token: int) -> bool:
         """Compare the next token; return False once there is nothing left to learn."""
-        held = token == self.tokens[self.position]
-        self.estimate.note(self.position, held)
-        self.learner.accepted += held and self.position < self.checked
+        held = token == self.draft.tokens[self.position]
+        if not any(self.draft.certain[self.position : self.position + 1]):
+            self.estimate.note(self.draft.guessed(self.position), held)
+            self.learner.accepted += held and self.position < self.checked
         self.position += 1
-        return held and self.position < len(self.tokens)
+        return held and self.position < len(self.draft.tokens)
+
+
+def _reaching(guesses: int, most: int, certain: Sequence[bool]) -> int:
+    """Return how many of the first ``most`` tokens of a draft there are before the guess after so many ``guesses``."""
+    for position in range(most):
+        guesses -= not any(certain[position : position + 1])
+        if guesses < 0:
+            return position
+    return most

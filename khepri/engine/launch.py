@@ -52,7 +52,7 @@ class EngineSettings:
     """The smaller model that drafts; None loads none."""
     backend: BackendName | None = BackendName.LLAMA_CPP
     """The library that runs the models; None takes the faster one on this machine, or the one that can be exact."""
-    kv_type: KvType = KvType.F16
+    kv_type: KvType = KvType.AUTO
     """Precision of the keys and values."""
     cache_conversations: int = 8
     """Most conversations that are held in memory."""
@@ -309,7 +309,7 @@ def _identity(model: Path, settings: EngineSettings, target: Backend) -> str:
         f"threads {threads}",
         f"context {settings.context_tokens}",
         f"batch {settings.batch_tokens}",
-        f"keys and values {settings.kv_type}",
+        f"keys and values {target.capabilities.kv_type}",
         f"extra buffers {settings.extra_buffers}",
         "exact" if settings.exact else "fast",
     )

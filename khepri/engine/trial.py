@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from khepri.engine.backend import Backend, BackendName, Batch, LoadOptions
+from khepri.engine.backend import Backend, BackendName, Batch, KvType, LoadOptions
 from khepri.engine.backends.loading import load_backend
 from khepri.engine.hardware import describe_cpu
 from khepri.engine.probe import as_child
@@ -133,6 +133,7 @@ def _child(name: str, model: str, extra_buffers: str, threads: str, folder: str)
         cores,
         PREFILL_TOKENS,
         extra_buffers=extra_buffers == "1",
+        kv_type=KvType.AUTO,
         backend=BackendName(name),
     )
     return as_child(options.model_path, lambda: _try(options, Path(folder)))

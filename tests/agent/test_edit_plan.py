@@ -38,7 +38,7 @@ def allows(root: Path, task: str, call: str) -> bool:
     vocabulary = ByteVocabulary()
     constraint = GrammarCompiler(vocabulary).start(ToolCallGrammar("<tool_call>", grammar, 0, forced=True))
     for token in vocabulary.tokenize(call):
-        if not constraint.count_possible([token]):
+        if constraint.complete([token], 1).tokens != (token,):
             return False
         constraint.commit(token)
     return constraint.is_complete

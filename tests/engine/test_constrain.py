@@ -4,11 +4,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from khepri.agent.protocol import CALL_END, TRIGGER, parse, tool_grammar
 from khepri.engine.backend import LoadOptions, Vocabulary
 from khepri.engine.backends.llama_cpp import LlamaCppBackend
-from khepri.engine.constrain import Constraint, GrammarCompiler
+from khepri.engine.constrain import Completion, Constraint, GrammarCompiler
 from khepri.engine.request import ToolCallGrammar
 from khepri.errors import KhepriError
 from khepri.tools.registry import Registry
@@ -330,13 +332,38 @@ def test_nothing_is_forced_in_free_text_and_after_the_end(byte_compiler: Grammar
     assert constraint.forced() == ()
 
 
-def test_of_a_draft_the_part_that_the_grammar_allows_is_counted(byte_compiler: GrammarCompiler) -> None:
+def test_a_draft_is_cut_where_the_grammar_parts_from_it_and_completed_with_what_it_forces(
+    byte_compiler: GrammarCompiler,
+) -> None:
     constraint = byte_compiler.start(grammar(forced=True))
     text = BYTES.tokenize(call("outline", path="src"))
     assert say(constraint, text[:20]) == 20
-    assert constraint.count_possible(text[20:]) == len(text) - 20
-    assert constraint.count_possible([*text[20:24], 7, 7]) == 4
-    assert constraint.count_possible([7]) == 0
+    whole = constraint.complete(text[20:], 100)
+    assert list(whole.tokens) == text[20:]
+    # Nothing but the name of the parameter can follow, and a path can go on in more than one way.
+    assert {True, False} == set(whole.certain)
+    assert constraint.complete([*text[20:24], 7, 7], 100).tokens[:4] == tuple(text[20:24])
+    assert constraint.complete(text[20:], 5) == Completion(whole.tokens[:5], whole.certain[:5])
     # Asking changes nothing.
     assert say(constraint, text[20:]) == len(text) - 20
-    assert byte_compiler.start(grammar(window=0)).count_possible([7, 8, 9]) == 3
+    assert constraint.complete([7], 100) == Completion(())
+    assert byte_compiler.start(grammar(window=0)).complete([7, 8, 9], 2) == Completion((7, 8))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_what_completes_a_draft_is_what_plain_decoding_would_be_left_with(
+    byte_compiler: GrammarCompiler, data: st.DataObject
+) -> None:
+    constraint = byte_compiler.start(grammar(forced=True))
+    text = BYTES.tokenize(call("outline", path="src"))
+    start = data.draw(st.integers(0, len(text)))
+    assert say(constraint, text[:start]) == start
+    guess = text[start : start + data.draw(st.integers(0, 30))] + data.draw(st.lists(st.integers(32, 126), max_size=3))
+    completion = constraint.complete(guess, data.draw(st.integers(0, 60)))
+    for token, is_certain in zip(completion.tokens, completion.certain, strict=True):
+        allowed = constraint.allowed()
+        assert allowed is not None
+        assert allowed[token]
+        assert not is_certain or allowed.sum() == 1
+        constraint.commit(token)

@@ -85,13 +85,18 @@ def best_fixed_ms(alphas: Sequence[float], seed: int) -> float:
 
 
 def expected_rate(alphas: Sequence[float], gamma: int, pending_rows: int, d: float, costs: PassCosts) -> float:
-    """The formula by brute force: over every number of tokens that can hold, its chance times what it brings."""
+    """The formula by brute force: over every number of tokens that can hold, its chance times what it brings.
+
+    What is pending besides one token would have cost its rows in any pass.
+    """
     chance, expected = 1.0, 0.0
     for held in range(gamma):
         expected += chance * (1.0 - alphas[held]) * (held + 1)
         chance *= alphas[held]
     expected += chance * (gamma + 1)
-    return expected / (costs.cost_ms(pending_rows + gamma, DEPTH) + gamma * d)
+    rows = pending_rows + gamma
+    row_ms = (costs.cost_ms(rows, DEPTH) - costs.cost_ms(1, DEPTH)) / (rows - 1) if rows > 1 else 0.0
+    return expected / (costs.cost_ms(rows, DEPTH) - (pending_rows - 1) * row_ms + gamma * d)
 
 
 def teach(horizon: Horizon, outcomes: Sequence[int], drafter: DrafterName = SUFFIX, evidence: int = 3) -> None:
@@ -128,6 +133,34 @@ def test_gamma_is_what_a_brute_force_search_of_the_formula_finds(
         assert rates[gamma] == pytest.approx(max(rates))
     elif max(rates) < 1.1199 * rates[0]:
         assert gamma == 0 or drafter is MODEL  # which may be on trial
+
+
+@given(st.lists(st.booleans(), max_size=12), st.lists(st.integers(0, 12), max_size=20), st.integers(1, 9))
+def test_what_is_forced_is_drafted_only_on_the_way_to_a_guess_that_pays(
+    certain: list[bool], outcomes: list[int], pending_rows: int
+) -> None:
+    horizon = Horizon(measured())
+    teach(horizon, outcomes)
+    gamma = horizon.choose(SUFFIX, 3, len(certain), pending_rows, DEPTH, 32, certain=certain)
+    assert gamma == 0 or not certain[gamma - 1]
+
+
+def test_a_guess_far_behind_what_is_forced_is_checked_when_what_leads_to_it_is_likely() -> None:
+    horizon = Horizon(measured())
+    certain = [False, *[True] * 6, False]
+    teach(horizon, [0] * 12)
+    assert horizon.choose(SUFFIX, 3, 8, 1, DEPTH, 32, certain=certain) == 0
+    teach(horizon, [12] * 30)
+    assert horizon.choose(SUFFIX, 3, 8, 1, DEPTH, 32, certain=certain) == 8
+
+
+def test_what_is_forced_teaches_nothing_and_counts_for_no_acceptance() -> None:
+    horizon = Horizon(measured())
+    horizon.start()
+    horizon.follow(Draft((RIGHT,) * 5, SUFFIX, 3, certain=(True, True, False, True, False)), 5)
+    horizon.commit([RIGHT] * 4 + [WRONG])
+    found = horizon.statistics[SUFFIX]
+    assert (found.drafted, found.accepted, len(found.alpha)) == (2, 1, 2)
 
 
 def test_with_one_alpha_everywhere_the_rate_is_that_of_the_paper() -> None:

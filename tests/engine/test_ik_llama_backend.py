@@ -26,6 +26,7 @@ from tests.engine.conformance import (
     feed,
     interrupt_latency_ms,
 )
+from tests.support.tiny_model import write_tiny_model
 
 pytestmark = pytest.mark.skipif(find_library() is None, reason="the extra `fast` is not installed")
 
@@ -47,6 +48,25 @@ class TestIkLlamaBackend(BackendConformance):
     @pytest.fixture
     def make_backend(self, options: LoadOptions) -> Callable[[], Backend]:
         return lambda: load_backend(options)
+
+    @pytest.fixture
+    def exactness(self) -> Exactness:
+        return Exactness(0.02)
+
+
+class TestIkLlamaBackendWithQuantizedKeys(BackendConformance):
+    """Keys and values as they are by default, in a model whose heads their blocks divide."""
+
+    @pytest.fixture
+    def make_backend(self, options: LoadOptions, tmp_path: Path) -> Callable[[], Backend]:
+        path = write_tiny_model(tmp_path / "heads of 32.gguf", heads=2)
+
+        def make() -> Backend:
+            backend = load_backend(replace(options, model_path=path, kv_type=KvType.AUTO))
+            assert backend.capabilities.kv_type is KvType.Q8_0
+            return backend
+
+        return make
 
     @pytest.fixture
     def exactness(self) -> Exactness:
@@ -231,3 +251,6 @@ def test_quantized_keys_that_do_not_divide_a_head_are_refused_instead_of_ending_
 ) -> None:
     with pytest.raises(ModelLoadError, match="a head of 16 numbers"):
         load_backend(replace(options, kv_type=KvType.Q8_0))
+    chosen = load_backend(replace(options, kv_type=KvType.AUTO))
+    assert chosen.capabilities.kv_type is KvType.F16
+    chosen.close()

@@ -31,10 +31,10 @@ def byte_alphabet() -> dict[int, str]:
     return {byte: chr(byte) for byte in printable} | {byte: chr(256 + index) for index, byte in enumerate(others)}
 
 
-def write_tiny_model(path: Path, *, seed: int = 7) -> Path:
+def write_tiny_model(path: Path, *, seed: int = 7, heads: int = _HEADS) -> Path:
     """Write a llama model to ``path`` and return the path."""
     writer = gguf.GGUFWriter(path, "llama")
-    _describe_attention(writer)
+    _describe_attention(writer, heads)
     n_vocab = _describe_vocabulary(writer)
     return _finish(writer, path, _attention_weights(n_vocab, np.random.default_rng(seed)))
 
@@ -73,11 +73,11 @@ def write_tiny_recurrent_model(path: Path, *, seed: int = 7) -> Path:
     return _finish(writer, path, _recurrent_weights(n_vocab, np.random.default_rng(seed)))
 
 
-def _describe_attention(writer: gguf.GGUFWriter) -> None:
+def _describe_attention(writer: gguf.GGUFWriter, heads: int = _HEADS) -> None:
     writer.add_feed_forward_length(_HIDDEN)
-    writer.add_head_count(_HEADS)
-    writer.add_head_count_kv(_HEADS)
-    writer.add_rope_dimension_count(_WIDTH // _HEADS)
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(heads)
+    writer.add_rope_dimension_count(_WIDTH // heads)
 
 
 def _describe_model(writer: gguf.GGUFWriter, n_vocab: int) -> None:

@@ -154,6 +154,7 @@ def _measure(target: Target, scale: Scale, folder: Path, progress: Progress) -> 
         cache = engine.cache
         if not isinstance(cache, RadixPrefixCache):
             raise UsageError(f"{target.model.name} cannot roll back, so that its cache keeps one conversation only")
+        kv_type = engine.backend.capabilities.kv_type
         text = _text(engine.backend.vocabulary, scale.context_tokens)
         turns, second = run_turns(engine, text, scale, progress)
         started_s = time.perf_counter()
@@ -168,11 +169,11 @@ def _measure(target: Target, scale: Scale, folder: Path, progress: Progress) -> 
     progress("a new process", 0, 1)
     task = Task(target.model.path, settings, files, second, scale.preamble_tokens, ANSWER_TOKENS)
     restart = run_restarted(task)
-    precisions = [_precision(target, kv_type, progress) for kv_type in KvType]
+    precisions = [_precision(target, each, progress) for each in (KvType.F16, KvType.Q8_0)]
     return Findings(
         machine=f"{describe_cpu().name}, {target.options.threads} threads",
         model=target.model.name,
-        kv_type=settings.kv_type,
+        kv_type=kv_type,
         turns=turns,
         uncached_ms=uncached.ttft_ms,
         write_ms=write_ms,
@@ -190,7 +191,7 @@ def _precision(target: Target, kv_type: KvType, progress: Progress) -> Precision
     try:
         backend = load_backend(options)
     except ModelLoadError:
-        if kv_type is target.options.kv_type:
+        if kv_type is KvType.F16:
             raise
         return None
     try:

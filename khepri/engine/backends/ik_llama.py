@@ -79,7 +79,8 @@ class IkLlamaBackend(NativeBackend):
         model = self._load_model(options)
         self.vocabulary = NativeVocabulary(self._native, model)
         self._owned.callback(self.vocabulary.close)
-        context = self._make_context(model, options)
+        kv_type = self._kv_type(model, options)
+        context = self._make_context(model, options, kv_type)
         cells = self._native.llama_n_ctx(context)
         capabilities = Capabilities(
             backend=BackendName.IK_LLAMA,
@@ -90,6 +91,7 @@ class IkLlamaBackend(NativeBackend):
             cells=cells,
             # It looks for its last used cell at every 256th one, and overlooks what lies behind a free one there.
             may_leave_gaps=False,
+            kv_type=kv_type,
             sequences=options.sequences,
             trained_context_tokens=self._native.llama_model_n_ctx_train(model),
             can_remove_tail=not (
@@ -109,22 +111,30 @@ class IkLlamaBackend(NativeBackend):
         self._owned.callback(self._native.llama_model_free, model)
         return model
 
-    def _refuse_quantized_heads(self, model: Pointer, options: LoadOptions) -> None:
-        """Refuse quantized keys and values that do not divide a head: the library would end the process over them."""
+    def _kv_type(self, model: Pointer, options: LoadOptions) -> KvType:
+        """Return the precision of the keys and values; the quantized one is the faster one.
+
+        Raises:
+            ModelLoadError: They cannot be quantized, because their blocks do not divide a head. The library would end
+                the process over that.
+        """
         if options.kv_type is KvType.F16:
-            return
+            return KvType.F16
         architecture = self._metadata(model, "general.architecture")
         whole = self._metadata(model, f"{architecture}.embedding_length")
         heads = self._metadata(model, f"{architecture}.attention.head_count")
         size = self._metadata(model, f"{architecture}.attention.key_length")
         if not size and whole.isdigit() and heads.isdigit():
             size = str(int(whole) // max(1, int(heads)))
-        if not size.isdigit() or int(size) % _QUANTIZED_BLOCK:
+        if size.isdigit() and int(size) % _QUANTIZED_BLOCK == 0:
+            return KvType.Q8_0
+        if options.kv_type is KvType.Q8_0:
             raise ModelLoadError(
                 f"keys and values of {options.model_path} cannot be kept as {options.kv_type}: "
                 f"a head of {size or 'unknown'} numbers is not made of blocks of {_QUANTIZED_BLOCK}",
-                "set kv_type = f16",
+                "set kv_type = auto",
             )
+        return KvType.F16
 
     def _metadata(self, model: Pointer, key: str) -> str:
         """Return a value of the model file as text, empty if it has none of that name."""
@@ -132,8 +142,7 @@ class IkLlamaBackend(NativeBackend):
         found = self._native.llama_model_meta_val_str(model, key.encode(), buffer, len(buffer))
         return buffer.value.decode("utf-8", "replace") if found > 0 else ""
 
-    def _make_context(self, model: Pointer, options: LoadOptions) -> Pointer:
-        self._refuse_quantized_heads(model, options)
+    def _make_context(self, model: Pointer, options: LoadOptions, kv_type: KvType) -> Pointer:
         parameters = self._native.llama_context_default_params()
         parameters.n_ctx = max(options.context_tokens, options.cells)
         parameters.n_batch = options.batch_tokens
@@ -142,7 +151,7 @@ class IkLlamaBackend(NativeBackend):
         parameters.n_threads = options.threads
         parameters.n_threads_batch = options.threads
         parameters.flash_attn = True
-        parameters.type_k = parameters.type_v = _KV_TYPES[options.kv_type]
+        parameters.type_k = parameters.type_v = _KV_TYPES[kv_type]
         parameters.abort_callback = ctypes.cast(self._abort.callback, ctypes.c_void_p)
         parameters.abort_callback_data = self._abort.data
         context = self._native.llama_init_from_model(model, parameters)

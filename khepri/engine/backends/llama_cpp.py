@@ -46,7 +46,9 @@ class LlamaCppBackend(NativeBackend):
         self.vocabulary = NativeVocabulary(native, model)
         self._owned.callback(self.vocabulary.close)
         self._window_tokens = int(native.llama_model_n_swa(model))
-        context = self._make_context(model, options)
+        # Quantized keys and values are no faster here, and make the prefill slower.
+        kv_type = KvType.F16 if options.kv_type is KvType.AUTO else options.kv_type
+        context = self._make_context(model, options, kv_type)
         cells = native.llama_n_ctx(context)
         capabilities = Capabilities(
             backend=BackendName.LLAMA_CPP,
@@ -56,6 +58,7 @@ class LlamaCppBackend(NativeBackend):
             context_tokens=min(cells, options.context_tokens) if options.cells else cells,
             cells=cells,
             sequences=options.sequences,
+            kv_type=kv_type,
             trained_context_tokens=native.llama_model_n_ctx_train(model),
             can_remove_tail=not (native.llama_model_is_recurrent(model) or native.llama_model_is_hybrid(model)),
         )
@@ -71,7 +74,7 @@ class LlamaCppBackend(NativeBackend):
         self._owned.callback(native.llama_model_free, model)
         return model
 
-    def _make_context(self, model: Pointer, options: LoadOptions) -> Pointer:
+    def _make_context(self, model: Pointer, options: LoadOptions, kv_type: KvType) -> Pointer:
         parameters = native.llama_context_default_params()
         parameters.n_ctx = max(options.context_tokens, options.cells)
         parameters.n_batch = options.batch_tokens
@@ -82,8 +85,8 @@ class LlamaCppBackend(NativeBackend):
         parameters.kv_unified = True
         parameters.swa_full = True  # A cache that keeps only the sliding window cannot take back a removed tail.
         parameters.no_perf = True
-        parameters.type_k = parameters.type_v = _KV_TYPES[options.kv_type]
-        if options.exact or options.kv_type is not KvType.F16:  # the library cannot quantize values without it
+        parameters.type_k = parameters.type_v = _KV_TYPES[kv_type]
+        if options.exact or kv_type is not KvType.F16:  # the library cannot quantize values without it
             parameters.flash_attn_type = native.LLAMA_FLASH_ATTN_TYPE_ENABLED
         parameters.abort_callback = ctypes.cast(self._abort.callback, native.ggml_abort_callback)
         parameters.abort_callback_data = self._abort.data

@@ -26,13 +26,24 @@ class Draft:
     distributions: tuple[Distribution, ...] | None = None
     """What each token was drawn from (the paper's q), one for each token; None if they were not drawn, so that each is
     proposed with certainty."""
+    certain: tuple[bool, ...] = ()
+    """For each token, whether a constraint leaves no other one there once all before it held; empty
+    if that is true of none."""
 
     def shortened(self, gamma: int) -> "Draft":
         """Return the first ``gamma`` tokens of the draft, at least one."""
         drawn_from = self.distributions
         return Draft(
-            self.tokens[:gamma], self.drafter, self.evidence, None if drawn_from is None else drawn_from[:gamma]
+            self.tokens[:gamma],
+            self.drafter,
+            self.evidence,
+            None if drawn_from is None else drawn_from[:gamma],
+            self.certain[:gamma],
         )
+
+    def guessed(self, count: int) -> int:
+        """Return how many of the first ``count`` tokens could have been others."""
+        return count - sum(self.certain[:count])
 
 
 class Drafter(Protocol):
