@@ -153,6 +153,9 @@ def ask(
             help="Who proposes tokens ahead; never changes what is said, only how fast. [default: suffix]",
         ),
     ] = None,
+    draft_model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The smaller model that drafts, with --draft model or all.")
+    ] = None,
     gamma: Annotated[
         str | None, typer.Option(metavar="N|auto", help="Proposed tokens verified in one pass. [default: auto]")
     ] = None,
@@ -184,6 +187,7 @@ def ask(
         "seed": seed,
         "steps": steps,
         "draft": draft,
+        "draft_model": draft_model,
         "gamma": gamma,
         "decoding": "exact" if exact else None,
         "backend": backend,

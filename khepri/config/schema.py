@@ -157,8 +157,7 @@ class Config:
     backend: Backend = Backend.AUTO
     """The library that runs the model; `auto` measures which is faster (`ik_llama` is the extra `khepri[fast]`)."""
     kv_type: KvType = KvType.AUTO
-    """Precision of the keys and values: `q8_0` takes half the memory and half the disk; `auto` takes what the library
-    is fastest with."""
+    """Precision of the keys and values: `q8_0` takes half the memory; `auto` is what the library is fastest with."""
     cache_conversations: Annotated[int, Between(1, 200)] = 8
     """Most conversations whose keys and values stay in memory."""
     cache_tokens: Annotated[int, Between(0, 1_048_576)] = 0

@@ -37,6 +37,7 @@ class Cascade:
         self._horizon = horizon
         self._clock = clock
         self._active: list[Drafter] = []
+        self._was_forced: list[bool] = []
 
     @property
     def horizon(self) -> Horizon:
@@ -51,12 +52,19 @@ class Cascade:
     def start(self, request: Request) -> None:
         """Begin a generation with the drafters that the request admits."""
         self._active = [drafter for drafter in self._drafters if drafter.name in _DRAFTERS[request.draft]]
+        self._was_forced.clear()
         self._horizon.start(request.gamma)
         for drafter in self._active:
             drafter.start(request)
 
-    def commit(self, tokens: Sequence[int]) -> None:
-        """Note tokens that the generation has really produced, in order."""
+    def commit(self, tokens: Sequence[int], was_forced: Sequence[bool] = ()) -> None:
+        """Note tokens that the generation has really produced, in order.
+
+        Args:
+            tokens: Token ids.
+            was_forced: For each, whether a constraint left no other one; empty if that is true of none.
+        """
+        self._was_forced += was_forced or [False] * len(tokens)
         if self._active:
             self._horizon.commit(tokens)
         for drafter in self._active:
@@ -91,7 +99,9 @@ class Cascade:
         completion = complete(guess.tokens, most) if guess is not None else None
         if guess is None or completion is None or not completion.tokens:
             return None
-        whole = replace(guess, tokens=completion.tokens, certain=completion.certain)
+        # That the text matches where it could not be otherwise says nothing for what follows.
+        evidence = guess.evidence - sum(self._was_forced[-guess.evidence :]) if guess.evidence else 0
+        whole = replace(guess, tokens=completion.tokens, certain=completion.certain, evidence=evidence)
         gamma = self._horizon.choose(
             drafter.name, whole.evidence, len(whole.tokens), pending_rows, depth, room, certain=whole.certain
         )

@@ -100,7 +100,7 @@ def _decode(engine: Engine, request: Request, output: Output, rows: Logits) -> N
         _roll_back(engine, draft, accepted)
         if request.draft is not DraftMode.OFF:
             _commit_forced(output)
-        engine.cascade.commit(output.tokens[known:])
+        engine.cascade.commit(output.tokens[known:], output.was_forced[known:])
         output.end_step(engine.clock(), pass_ms)
         if output.missing:
             pending = output.tokens[engine.cache.length - len(request.prompt) :]

@@ -31,6 +31,7 @@ class Output:
         self._gamma = 0
         self.cached_tokens = 0
         self.tokens: list[int] = []
+        self.was_forced: list[bool] = []
         self.constraint: Constraint | None = None
         self.stop_reason: StopReason | None = None if request.max_tokens else StopReason.MAX_TOKENS
 
@@ -48,6 +49,7 @@ class Output:
         """Append a token that is certain; sets ``stop_reason`` when it is the last one."""
         assert self.missing, "a token was committed to a complete output"
         self.tokens.append(token)
+        self.was_forced.append(self.constraint is not None and bool(self.constraint.forced()))
         if token in self._end_ids:
             self.stop_reason = StopReason.END
             return

@@ -116,6 +116,20 @@ def test_a_draft_that_does_not_pay_is_watched_all_the_same() -> None:
     assert asked.horizon.alpha(DrafterName.SUFFIX, 4, 1) > before
 
 
+def test_what_was_forced_is_no_evidence_for_a_draft_that_matches_it() -> None:
+    asked, _, _ = cascade([7, 7], costs())
+    asked.start(Request(PROMPT, 50))
+    asked.commit([4, 5, 6, 7, 8], [True, False, True, True, False])
+    draft = asked.propose(1, 3, 9)
+    assert draft is not None
+    # The drafter speaks of a match of four tokens, of which two could have been others.
+    assert draft.evidence == 2
+    asked.start(Request(PROMPT, 50))
+    draft = asked.propose(1, 3, 9)
+    assert draft is not None
+    assert draft.evidence == 4
+
+
 def test_interrupt_and_close_reach_every_drafter() -> None:
     asked, suffix, model = cascade([7], costs())
     asked.interrupt()

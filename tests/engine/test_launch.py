@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from khepri.engine.backend import LoadOptions
+from khepri.engine.backend import KvType, LoadOptions
 from khepri.engine.hardware import describe_cpu, total_memory_bytes
 from khepri.engine.launch import EngineFiles, EngineSettings, launch, load_options
 from khepri.engine.probe import Verdict
@@ -54,7 +54,8 @@ def test_threads_are_found_when_none_are_named(threads: int, used: int) -> None:
     [("auto", True, True), ("auto", False, False), ("on", None, True), ("off", None, False)],
 )
 def test_the_probe_is_asked_where_nobody_decided(choice: str, verdict: bool | None, allowed: bool) -> None:
-    assert options(choice, verdict) == LoadOptions(Path("m.gguf"), 512, 1, 64, extra_buffers=allowed, sequences=10)
+    expected = LoadOptions(Path("m.gguf"), 512, 1, 64, extra_buffers=allowed, sequences=10, kv_type=KvType.AUTO)
+    assert options(choice, verdict) == expected
 
 
 def options(extra_buffers: str, verdict: bool | None = None, threads: int = 1) -> LoadOptions:

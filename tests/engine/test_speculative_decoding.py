@@ -74,6 +74,14 @@ def test_no_draft_changes_what_is_said(
     assert len(generation.token_ms) == len(generation.tokens)
 
 
+def test_no_more_is_drafted_than_the_answer_has_room_for_besides_the_token_of_the_target() -> None:
+    drafter = FunctionDrafter(lambda tokens: [7] * 32)
+    engine = ScriptedEngine(batch_tokens=64, drafters=[drafter])
+    engine.run(Request(PROMPT, 6, gamma=32))
+    assert drafter.limits[0] == 4
+    assert max(drafter.limits) == 4
+
+
 def test_right_drafts_save_passes_and_are_counted() -> None:
     reply = [*b"twelve bytes", END]
     engine = ScriptedEngine(batch_tokens=8, drafters=[FunctionDrafter(prophet(reply))])

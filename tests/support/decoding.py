@@ -43,6 +43,7 @@ class FunctionDrafter(Drafter):
     def __init__(self, guess: Callable[[Sequence[int]], Sequence[int]]) -> None:
         self._guess = guess
         self.tokens: list[int] = []
+        self.limits: list[int] = []
         self.is_closed = False
 
     def start(self, request: Request) -> None:
@@ -53,6 +54,7 @@ class FunctionDrafter(Drafter):
 
     def propose(self, limit: int) -> Draft | None:
         assert limit >= 1
+        self.limits.append(limit)
         tokens = tuple(self._guess(self.tokens)[:limit])
         return Draft(tokens, self.name, evidence=4) if tokens else None
 

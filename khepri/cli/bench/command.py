@@ -4,7 +4,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -95,8 +95,13 @@ def run(cwd: Path, flags: Mapping[str, Value], *, quick: bool, as_json: bool, re
     show(findings)
 
 
-def resolve(cwd: Path, flags: Mapping[str, Value]) -> Target:
+def resolve(cwd: Path, flags: Mapping[str, Value], check: Callable[[Config], None] = lambda _: None) -> Target:
     """Return what is to be measured under the configuration in force; asks the probe, and measures the libraries.
+
+    Args:
+        cwd: Folder whose configuration counts.
+        flags: What the command line says of it.
+        check: Refuses a configuration by raising, before anything takes time.
 
     Raises:
         UsageError: The folder or a setting cannot be used.
@@ -104,6 +109,7 @@ def resolve(cwd: Path, flags: Mapping[str, Value]) -> Target:
         ModelError: A model is damaged, or the library cannot be used.
     """
     settings = config.load(Repository.open(cwd).root, flags, os.environ).config
+    check(settings)
     if settings.network_lock is config.NetworkLock.REQUIRED:
         egress.require_strong(egress.lock())
     model = find(settings.model) if settings.model else default_model()

@@ -224,7 +224,11 @@ def _share(count: DraftCount) -> float | None:
 
 def sentences(findings: Findings) -> list[str]:
     """Return what the figures mean, in plain sentences."""
-    said = [_overhead_sentence(findings), _promise_sentence(findings.classes)]
+    said = [
+        _overhead_sentence(findings),
+        _promise_sentence(findings.classes),
+        _agreement_sentence(findings.classes),
+    ]
     if findings.setting.draft_model is not None:
         said.append(_draft_model_sentence(findings))
     elif findings.setting.untried_draft_model is not None:
@@ -262,6 +266,16 @@ def _promise_sentence(classes: Sequence[ClassFigures]) -> str:
     if not below:
         return "Every class is as fast as promised."
     return f"Below what is promised: {'; '.join(below)}."
+
+
+def _agreement_sentence(classes: Sequence[ClassFigures]) -> str:
+    parted = [str(each.class_) for each in classes if each.agreeing_tokens < each.compared_tokens]
+    if not parted:
+        return ""
+    return (
+        f"Plain and accelerated answers part in {', '.join(parted)}: a near-tie may fall either way, and khepri prove "
+        "judges each."
+    )
 
 
 def _draft_model_sentence(findings: Findings) -> str:

@@ -16,7 +16,7 @@ from khepri.cli.bench.command import Target, resolve
 from khepri.cli.bench.corpus import Item, load_corpus
 from khepri.cli.progress import shown_progress
 from khepri.cli.prove.compare import TIE_LEADS, Comparison, Divergence, compare
-from khepri.config import Decoding, Value
+from khepri.config import Config, Decoding, Value
 from khepri.engine.backend import Vocabulary
 from khepri.engine.constrain import GrammarCompiler
 from khepri.engine.exactness import WidthDifference, compare_widths
@@ -95,12 +95,10 @@ def run(cwd: Path, flags: Mapping[str, Value], *, as_json: bool, tokens: int | N
         NoModelError: A model is not on this machine.
         ModelError: A model cannot be loaded, or a pass failed.
     """
-    target = resolve(cwd, flags)
+    if tokens is not None and tokens < 1:
+        raise UsageError(f"--tokens {tokens} compares nothing")
+    target = resolve(cwd, flags, _require_drafts)
     wanted = tokens if tokens is not None else EXACT_TOKENS if target.settings.decoding is Decoding.EXACT else TOKENS
-    if wanted < 1:
-        raise UsageError(f"--tokens {wanted} compares nothing")
-    if DraftMode(target.settings.draft) is DraftMode.OFF or target.settings.gamma == 0:
-        raise UsageError('there is nothing to prove with draft = "off" or gamma = 0', "let something be drafted")
     with shown_progress("comparing plain and accelerated decoding") as progress:
         progress("loading the model", 0, wanted)
         with open_engine(target.model.path, target.engine, engine_files()) as engine:
@@ -130,6 +128,11 @@ def run(cwd: Path, flags: Mapping[str, Value], *, as_json: bool, tokens: int | N
     if defects:
         kind = "exact decoding was promised" if proof.is_exact else "rounding does not explain them"
         raise BrokenPromiseError(f"{len(defects)} of {proof.tokens} tokens differ, and {kind}", "please report this")
+
+
+def _require_drafts(settings: Config) -> None:
+    if DraftMode(settings.draft) is DraftMode.OFF or settings.gamma == 0:
+        raise UsageError('there is nothing to prove with draft = "off" or gamma = 0', "let something be drafted")
 
 
 def _items(items: Sequence[Item], vocabulary: Vocabulary) -> Iterator[Item]:

@@ -49,6 +49,12 @@ def test_a_class_below_the_promise_is_named_with_its_ratio_and_its_acceptance() 
     assert said == "Below what is promised: edit 2.00 x plain instead of 2.5 (accepted: suffix 75% of 40)."
 
 
+def test_classes_whose_answers_part_are_named_with_who_judges_them() -> None:
+    runs = [run_of(ArmName.PLAIN), run_of(ArmName.ACCELERATED, tokens=(0, 1, 7, *range(3, 11)), decode_ms=300.0)]
+    found = Findings(SETTING, class_figures(runs), {}, None, runs)
+    assert any("part in edit" in said and "khepri prove" in said for said in sentences(found))
+
+
 def test_the_overhead_is_shown_with_the_parts_it_is_made_of() -> None:
     found = replace(findings(300.0), profile=Profile(drafting=0.1, horizon=0.05, sampling=0.3, text=0.02, grammar=0.4))
     assert sentences(found)[0] == (
