@@ -20,7 +20,7 @@ def _small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_measures_turns_a_restart_conversations_and_precisions(
     tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    flags: dict[str, Value] = {"model": str(tiny_model), "extra_buffers": "off", "threads": 1}
+    flags: dict[str, Value] = {"model": str(tiny_model), "extra_buffers": "off", "threads": 1, "backend": "llama_cpp"}
     cache.run(tmp_path, flags, quick=True, as_json=True)
     found = json.loads(capsys.readouterr().out)
     assert [turn["prompt_tokens"] for turn in found["turns"]] == [300, 364, 428, 492]
@@ -43,7 +43,12 @@ def test_for_people_it_names_what_was_missed(
     tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cache, "_LEAST_GAIN", 1000.0)
-    cache.run(tmp_path, {"model": str(tiny_model), "extra_buffers": "off", "threads": 1}, quick=True, as_json=False)
+    cache.run(
+        tmp_path,
+        {"model": str(tiny_model), "extra_buffers": "off", "threads": 1, "backend": "llama_cpp"},
+        quick=True,
+        as_json=False,
+    )
     shown = capsys.readouterr().out
     assert "MISSED: the second turn begins" in shown
     assert "kept: and gives the answer that the first one gave" in shown
