@@ -1,15 +1,20 @@
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+import gguf
 import pytest
 
+from khepri.engine.backend import Batch, Logits
+from khepri.engine.backends.llama_cpp import LlamaCppBackend
 from khepri.errors import NoModelError
 from khepri.models import stores
 from khepri.models.catalogue import DEFAULT_TARGET
-from tests.support.tiny_model import write_tiny_model
+from tests.support.lasting import TOKEN_S
+from tests.support.tiny_model import CONTROL_TOKENS, USER_TOKENS, write_tiny_model
 
 pytest.register_assert_rewrite("tests.engine.conformance")
 
@@ -47,6 +52,32 @@ def git(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatc
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random llama model of half a megabyte, under a name that every layer must carry through."""
     return write_tiny_model(tmp_path_factory.mktemp("models") / "a 'tiny' model é 🐞.gguf")
+
+
+@pytest.fixture(scope="session")
+def endless_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random model to which all control tokens are as likely as the average token, under a name like the other's.
+
+    As long as the likely tokens are chosen, it always says something, and never ends its turn by itself.
+    """
+    path = write_tiny_model(tmp_path_factory.mktemp("models") / "an 'endless' model é 🐞.gguf")
+    (output,) = (tensor for tensor in gguf.GGUFReader(path, "r+").tensors if tensor.name == "output.weight")
+    output.data[-len(CONTROL_TOKENS) - len(USER_TOKENS) :] = 0
+    return path
+
+
+@pytest.fixture
+def lasting_model(endless_model: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The endless model, taking its time over each token: with ``LASTING`` settings no answer ends within a test."""
+    decode = LlamaCppBackend.decode
+
+    def decode_slowly(backend: LlamaCppBackend, batch: Batch) -> Logits:
+        if len(batch.tokens) == 1:
+            time.sleep(TOKEN_S)
+        return decode(backend, batch)
+
+    monkeypatch.setattr(LlamaCppBackend, "decode", decode_slowly)
+    return endless_model
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,11 @@ from markdown_it import MarkdownIt
 
 _FENCE: Final = re.compile(r"^(?P<indent>[ \t]*)(?P<marks>`{3,}|~{3,})(?P<info>[^`]*)$")
 _TABLE_RULE: Final = re.compile(r"^\s*\|?\s*:?-+:?\s*(\|\s*:?-*:?\s*)+$")
+# What one frame draws again: a piece as long as that takes a few milliseconds. Rows of a table take longest.
 _MOST_TEXT_CHARS: Final = 3000
-_MOST_CODE_LINES: Final = 80
+_MOST_TEXT_LINES: Final = 50
+_CODE_LINES: Final = 30
+_MOST_CODE_LINES: Final = 50
 _MOST_LINE_CHARS: Final = 4000
 
 
@@ -74,7 +77,8 @@ class MarkdownBlocks:
                 self._fence = None
             else:
                 self._lines.append(_without_indent(line, self._fence["indent"]))
-                if len(self._lines) >= _MOST_CODE_LINES:
+                # A blank line is the best place: few strings and comments, which are coloured as a whole, go beyond it.
+                if len(self._lines) >= (_MOST_CODE_LINES if line.strip() else _CODE_LINES):
                     self._finish(finished, continues=True)
             return
         if fence is not None:
@@ -83,7 +87,7 @@ class MarkdownBlocks:
             return
         if self._lines and self._begins_block(line):
             self._finish(finished)
-        elif self._chars > _MOST_TEXT_CHARS:
+        elif self._chars > _MOST_TEXT_CHARS or len(self._lines) >= _MOST_TEXT_LINES:
             head = self._table_head()
             self._finish(finished, continues=True)
             self._lines += head

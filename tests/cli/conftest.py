@@ -1,20 +1,8 @@
 from pathlib import Path
 
-import gguf
 import pytest
 
 from tests.support.command import Command
-from tests.support.tiny_model import CONTROL_TOKENS, USER_TOKENS, write_tiny_model
-
-
-@pytest.fixture(scope="session")
-def _endless_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny model to which all control tokens are as likely as the average token."""
-    path = write_tiny_model(tmp_path_factory.mktemp("models") / "endless.gguf")
-    (output,) = (tensor for tensor in gguf.GGUFReader(path, "r+").tensors if tensor.name == "output.weight")
-    specials = len(CONTROL_TOKENS) + len(USER_TOKENS)
-    output.data[-specials:] = 0
-    return path
 
 
 @pytest.fixture
@@ -26,14 +14,15 @@ def repository(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def khepri(tmp_path: Path, repository: Path, tiny_model: Path) -> Command:
+def khepri(tmp_path: Path, repository: Path, endless_model: Path) -> Command:
     """The real command in ``repository``, with a home that nobody else has."""
     home = tmp_path / "home"
     home.mkdir()
-    return Command(home, repository, tiny_model)
+    return Command(home, repository, endless_model)
 
 
 @pytest.fixture
-def talkative(khepri: Command, _endless_model: Path) -> Command:
-    """The command with a model that chooses among the likely tokens only, and so does not end its turn by itself."""
-    return Command(khepri.home, khepri.cwd, _endless_model, {"KHEPRI_TOP_K": "20", "KHEPRI_MAX_TOKENS": "7000"})
+def talkative(khepri: Command, endless_model: Path) -> Command:
+    """The command with a model that does not end its turn by itself, in a context that outlasts a test."""
+    settings = {"KHEPRI_TOP_K": "20", "KHEPRI_CONTEXT_TOKENS": "131072", "KHEPRI_MAX_TOKENS": "120000"}
+    return Command(khepri.home, khepri.cwd, endless_model, settings)

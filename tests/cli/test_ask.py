@@ -110,7 +110,7 @@ def test_more_on_stdin_than_any_context_holds_is_refused_without_reading_it_all(
 def test_a_question_in_bytes_that_are_no_text_is_asked(khepri: Command) -> None:
     done = khepri.ask("--json", b"caf\xe9 \x01 \x1b[2J?")
     assert done.returncode == 0
-    assert json.loads(done.stdout)["stop_reason"] == "max_tokens"
+    assert json.loads(done.stdout)["stop_reason"] in ("answered", "max_tokens")
 
 
 def test_a_question_longer_than_the_context_is_refused_with_counts(khepri: Command) -> None:

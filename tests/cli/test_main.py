@@ -63,8 +63,8 @@ def test_an_interrupt_during_the_answer_keeps_what_was_said(talkative: Command) 
     assert pieces.strip() == events[-1]["answer"] != ""
 
 
-def test_an_interrupt_during_the_prefill_ends_it(khepri: Command, long_file: Path) -> None:
-    process = khepri.start(*IN_THE_PREFILL, "--stream-json", QUESTION, KHEPRI_BATCH_TOKENS="1")
+def test_an_interrupt_during_the_prefill_ends_it(talkative: Command, long_file: Path) -> None:
+    process = talkative.start(*IN_THE_PREFILL, "--stream-json", QUESTION, KHEPRI_BATCH_TOKENS="1")
     said = read_until(process, b'"prefill_progress"')
     process.send_signal(signal.SIGINT)
     code, said, _ = end(process, said)

@@ -1,7 +1,7 @@
 """The app on a real session with a tiny model; what it says is noise, and how it is shown is not."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -35,30 +35,38 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def make_app(root: Path, tiny_model: Path) -> MakeApp:
+def make_app(root: Path, endless_model: Path) -> Iterator[MakeApp]:
     """Makes an app whose model is random and loads in milliseconds."""
+    made: list[KhepriApp] = []
 
-    def make(session: str | None = None, keys: Mapping[str, str] = {}, **changes: object) -> KhepriApp:
+    def make(
+        session: str | None = None, keys: Mapping[str, str] = {}, model: Path = endless_model, **changes: object
+    ) -> KhepriApp:
         values = {"max_tokens": 24, "threads": 1, "backend": "llama_cpp", "extra_buffers": "off", **changes}
         config = Config(**values)  # type: ignore[arg-type]
         repository = Repository.open(root)
 
         def open_session(name: str) -> Session:
-            return Session(repository, config, stores.find(name or str(tiny_model)))
+            return Session(repository, config, stores.find(name or str(model)))
 
-        return KhepriApp(
-            Start(
-                conversation=Conversation(repository, config, open_session, session),
-                network="network strong",
-                branch=lambda: "main",
-                theme="khepri-dark",
-                settings=lambda: "model  tiny  default",
-                check_machine=lambda: "all is well",
-                keys=keys,
+        made.append(
+            KhepriApp(
+                Start(
+                    conversation=Conversation(repository, config, open_session, session),
+                    network="network strong",
+                    branch=lambda: "main",
+                    theme="khepri-dark",
+                    settings=lambda: "model  tiny  default",
+                    check_machine=lambda: "all is well",
+                    keys=keys,
+                )
             )
         )
+        return made[-1]
 
-    return make
+    yield make
+    for app in made:
+        app.conversation.close()
 
 
 @asynccontextmanager

@@ -1,11 +1,14 @@
 """The app driven by its keys, on a real session."""
 
+from pathlib import Path
+
 import pytest
 from textual import events
 from textual.widgets import TextArea
 
 from khepri.tui.entries import AnswerEntry, NoteEntry, StepEntry, UserEntry
 from khepri.tui.widgets.transcript import Transcript
+from tests.support.lasting import LASTING
 from tests.tui.conftest import MakeApp, running, wait_until
 
 
@@ -41,8 +44,8 @@ async def test_what_is_typed_before_enter_is_sent_however_fast_it_comes(make_app
 
 
 @pytest.mark.parametrize("key", ["escape", "ctrl+c"])
-async def test_a_question_is_stopped_and_keeps_what_was_said(make_app: MakeApp, key: str) -> None:
-    app = make_app(max_tokens=4000)
+async def test_a_question_is_stopped_and_keeps_what_was_said(make_app: MakeApp, lasting_model: Path, key: str) -> None:
+    app = make_app(model=lasting_model, **LASTING)
     async with running(app) as pilot:
         await pilot.press(*"retry?", "enter")
         transcript = app.transcript
@@ -53,8 +56,10 @@ async def test_a_question_is_stopped_and_keeps_what_was_said(make_app: MakeApp, 
         assert app.is_running
 
 
-async def test_messages_queue_while_one_is_answered_and_come_back_when_it_is_stopped(make_app: MakeApp) -> None:
-    app = make_app(max_tokens=4000)
+async def test_messages_queue_while_one_is_answered_and_come_back_when_it_is_stopped(
+    make_app: MakeApp, lasting_model: Path
+) -> None:
+    app = make_app(model=lasting_model, **LASTING)
     async with running(app) as pilot:
         transcript = app.transcript
         await pilot.press(*"retry?", "enter")

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from pathlib import Path
+from statistics import median
 
 import pytest
 from textual.selection import SELECT_ALL
@@ -13,6 +14,7 @@ from khepri.agent.recording import Recording, new_path
 from khepri.agent.task import Question
 from khepri.tui.entries import AnswerEntry, MarkdownEntry, NoteEntry, StepEntry, UserEntry
 from khepri.tui.widgets.transcript import Transcript
+from tests.support.lasting import LASTING
 from tests.tui.conftest import MakeApp, running, wait_until
 
 STEP = ToolFinished(1, "read", {"path": "retry.py"}, "retry.py:1-2", 20, 3.0, False, "1: def retry(limit):")
@@ -77,22 +79,22 @@ async def test_the_end_is_followed_until_the_user_scrolls_up(make_app: MakeApp, 
     ],
     ids=["100,000 characters in one paragraph", "5,000 lines of code", "a table of 3,000 rows"],
 )
-async def test_a_huge_answer_never_holds_the_loop_for_long(make_app: MakeApp, answer: str) -> None:
+async def test_what_a_frame_costs_does_not_grow_with_the_answer(make_app: MakeApp, answer: str) -> None:
     app = make_app()
     async with running(app) as pilot:
         entry = AnswerEntry()
         app.transcript.add(entry)
-        longest_s = 0.0
+        frames_s = []
         for start in range(0, len(answer), 400):
-            before_s = time.process_time()
+            before_s = time.thread_time()
             entry.append(answer[start : start + 400])
             app.transcript.changed(entry)
-            longest_s = max(longest_s, time.process_time() - before_s)
+            frames_s.append(time.thread_time() - before_s)
             if start % 20_000 == 0:
                 await pilot.pause()
         assert entry.copy_text() == answer
-        # The promise is 50 ms; this only tells a frame that grows with the answer from one that does not.
-        assert longest_s < 0.5
+        tenth = len(frames_s) // 10
+        assert median(frames_s[-tenth:]) < 5 * median(frames_s[:tenth])
 
 
 async def test_wide_and_combining_characters_and_escapes_keep_every_line_within_the_screen(make_app: MakeApp) -> None:
@@ -116,8 +118,10 @@ async def test_wide_and_combining_characters_and_escapes_keep_every_line_within_
                 assert not {"\x1b", "\x07", "\x9b"} & set(strip.text)
 
 
-async def test_the_window_may_be_resized_all_the_time_while_an_answer_comes(make_app: MakeApp, root: Path) -> None:
-    app = make_app(record(root, 50), max_tokens=400)
+async def test_the_window_may_be_resized_all_the_time_while_an_answer_comes(
+    make_app: MakeApp, root: Path, lasting_model: Path
+) -> None:
+    app = make_app(record(root, 50), model=lasting_model, **LASTING)
     async with running(app) as pilot:
         await pilot.press(*"go", "enter")
         answers = app.transcript
@@ -126,6 +130,8 @@ async def test_the_window_may_be_resized_all_the_time_while_an_answer_comes(make
             await pilot.resize_terminal(60 + 10 * (number % 13), 18 + number % 20)
             await asyncio.sleep(0.05)
         await pilot.resize_terminal(100, 30)
+        assert app.turns.is_busy
+        await pilot.press("escape")
         await wait_until(pilot, lambda: not app.turns.is_busy)
         await wait_until(pilot, lambda: all(len(line) <= 100 for line in lines(app.transcript)))
 

@@ -65,15 +65,24 @@ def test_a_loose_list_stays_together_where_its_items_are_indented() -> None:
 
 
 def test_no_piece_of_a_very_long_answer_is_long() -> None:
-    for text in ("word " * 20_000, "x" * 100_000, "```py\n" + "x = 1\n" * 5000, "line\n" * 20_000):
+    table = "| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 3000
+    for text in ("word " * 20_000, "x" * 100_000, "```py\n" + "x = 1\n" * 5000, "line\n" * 20_000, table):
         pieces = cut(text)
         assert max(len(piece.source) for piece in pieces) <= 8000
+        assert max(piece.source.count("\n") for piece in pieces) < 60
         assert all(piece.continues for piece in pieces[1:])
 
 
 def test_code_is_copied_whole_although_it_is_drawn_in_parts() -> None:
     code = "\n".join(f"x = {number}" for number in range(500))
     assert code_of(f"First:\n```py\n{code}\n```\nThen:\n```\nls\n```\n") == [code, "ls"]
+
+
+def test_long_code_is_cut_at_blank_lines_where_it_has_any() -> None:
+    function = "def f():\n" + "    call()\n" * 12 + "\n"
+    pieces = cut("```py\n" + function * 40 + "```\n")
+    assert len(pieces) > 5
+    assert all(piece.source.startswith("def f():") for piece in pieces)
 
 
 def test_each_piece_of_a_long_table_is_a_table_with_its_head() -> None:

@@ -7,7 +7,7 @@ is drawn again at once and the rest in slices of a few milliseconds.
 import time
 from bisect import bisect_right
 from collections.abc import Iterable
-from itertools import accumulate
+from itertools import accumulate, islice, takewhile
 from typing import ClassVar, Final
 
 from rich.segment import Segment
@@ -83,24 +83,31 @@ class Transcript(ScrollView, can_focus=True):
 
     def add(self, *entries: Entry) -> None:
         """Show further entries at the end."""
+        before = len(self._blocks)
         for entry in entries:
             self._entries.append(entry)
             self._blocks += entry.blocks
             self._owners += [entry] * len(entry.blocks)
-        self._arrange()
+        self._arrange(before)
 
     def changed(self, entry: Entry) -> None:
         """Show an entry anew whose blocks have changed; blocks that are still the same are not drawn again."""
         if entry not in self._entries:
             return  # it was shown in a conversation that is not shown any more
         first, end = self._span(entry)
+        same = sum(
+            1
+            for _ in takewhile(
+                lambda pair: pair[0] is pair[1], zip(self._blocks[first:end], entry.blocks, strict=False)
+            )
+        )
         self._blocks[first:end] = entry.blocks
         self._owners[first:end] = [entry] * len(entry.blocks)
-        self._arrange()
+        self._arrange(first + same)
 
     def show_only(self, entries: Iterable[Entry]) -> None:
         """Show these entries and no others."""
-        self._entries, self._blocks, self._owners = [], [], []
+        self._entries, self._blocks, self._owners, self._ends = [], [], [], []
         self._marked = None
         self._follows = True
         self.add(*entries)
@@ -108,11 +115,11 @@ class Transcript(ScrollView, can_focus=True):
     def set_look(self, look: Look) -> None:
         """Draw everything in another theme."""
         self._look = look
-        self._arrange()
+        self._arrange(0)
 
     def on_resize(self, event: events.Resize) -> None:
         """Draw everything at the new width."""
-        self._arrange()
+        self._arrange(0)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Stop following the end when the user scrolls up, and follow it again when he is back."""
@@ -231,8 +238,13 @@ class Transcript(ScrollView, can_focus=True):
         lit = Strip([Segment(text, (own or Style()) + style) for text, own, _ in chosen], chosen.cell_length)
         return Strip.join([before, lit, after])
 
-    def _arrange(self) -> None:
-        """Draw what is visible, put everything in its place, and have the rest drawn later."""
+    def _arrange(self, since: int) -> None:
+        """Draw what is visible, put everything in its place, and have the rest drawn later.
+
+        Args:
+            since: Blocks before this one are as they were.
+        """
+        del self._ends[since:]
         if not self.size.width:
             self._ends = []  # nothing is in its place before the first layout
             return
@@ -241,12 +253,15 @@ class Transcript(ScrollView, can_focus=True):
         self._measure()
         if self._draw_visible():
             self._measure()
-        if self._slices is not None:
+        if self._slices is not None and not all(map(self._is_drawn, self._blocks[since:])):
             self._slices.resume()
         self.refresh()
 
     def _measure(self) -> None:
-        self._ends = list(accumulate(len(block.strips) for block in self._blocks))
+        """Put the blocks in their places that are not in one yet."""
+        placed = len(self._ends)
+        heights = (len(block.strips) for block in self._blocks[placed:])
+        self._ends += islice(accumulate(heights, initial=self._ends[-1] if placed else 0), 1, None)
         total = self._ends[-1] if self._ends else 0
         size = Size(self.size.width, total)
         if size != self.virtual_size:
@@ -259,9 +274,9 @@ class Transcript(ScrollView, can_focus=True):
     def _draw_from_end(self) -> None:
         """Draw the last blocks, as many as the screen holds."""
         lines = 0
-        for block in reversed(self._blocks):
-            self._draw(block)
-            lines += len(block.strips)
+        for index in reversed(range(len(self._blocks))):
+            self._draw(index)
+            lines += len(self._blocks[index].strips)
             if lines > self.size.height:
                 return
 
@@ -272,17 +287,24 @@ class Transcript(ScrollView, can_focus=True):
         lines = 0
         has_drawn = False
         while index < len(self._blocks) and lines <= self.size.height + 1:
-            has_drawn = self._draw(self._blocks[index]) or has_drawn
+            has_drawn = self._draw(index) or has_drawn
             lines += len(self._blocks[index].strips)
             index += 1
         return has_drawn
 
-    def _draw(self, block: Block) -> bool:
-        width = self.size.width
-        if block.is_drawn_for(self._look, width):
+    def _draw(self, index: int) -> bool:
+        """Draw a block unless it is drawn already; where its height changes, the places after it have to be found."""
+        block = self._blocks[index]
+        if self._is_drawn(block):
             return False
-        block.redraw(self._look, width)
+        before = len(block.strips)
+        block.redraw(self._look, self.size.width)
+        if len(block.strips) != before:
+            del self._ends[index:]
         return True
+
+    def _is_drawn(self, block: Block) -> bool:
+        return block.is_drawn_for(self._look, self.size.width)
 
     def _draw_slice(self) -> None:
         """Draw some of the blocks out of sight, nearest to the end first, and keep what is in sight where it is."""
@@ -293,7 +315,7 @@ class Transcript(ScrollView, can_focus=True):
         for index in reversed(range(len(self._blocks))):
             block = self._blocks[index]
             before = len(block.strips)
-            if not self._draw(block):
+            if not self._draw(index):
                 continue
             if index < first_in_sight:
                 shift += len(block.strips) - before
