@@ -9,6 +9,7 @@ import os
 import re
 import sys
 import tempfile
+import threading
 import time
 import tomllib
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ class CheckOutcome:
     command: str
     passed: bool
     summary: str
-    """``passed``, ``exit status 1``, ``stopped after 300 s`` or ``could not be started``."""
+    """``passed``, ``exit status 1``, ``stopped after 300 s``, ``stopped`` or ``could not be started``."""
     output: str
     """The end of what it printed, harmless to show."""
     duration_ms: float
@@ -40,13 +41,16 @@ class CheckOutcome:
     """What kept its writes within the repository; empty if nothing did."""
 
 
-def run_check(repository: Repository, command: str, timeout_s: float) -> CheckOutcome:
+def run_check(
+    repository: Repository, command: str, timeout_s: float, cancelled: threading.Event | None = None
+) -> CheckOutcome:
     """Run a command of the user's in the root of the repository, by a shell, and wait for it.
 
     Args:
         repository: Where it runs, and the only place besides a temporary folder of its own where it may write.
         command: As the user would type it.
         timeout_s: It and its children are killed after that.
+        cancelled: They are killed at once when another thread sets it.
     """
     started_s = time.perf_counter()
     confinement = confine.is_available()
@@ -64,19 +68,26 @@ def run_check(repository: Repository, command: str, timeout_s: float) -> CheckOu
         words = [*confined, *environment, *shell] if confinement else [*environment, *shell]
         try:
             done = run_bounded(
-                words, cwd=repository.root, timeout_s=timeout_s, most_bytes=_MOST_BYTES, merge_errors=True
+                words,
+                cwd=repository.root,
+                timeout_s=timeout_s,
+                most_bytes=_MOST_BYTES,
+                merge_errors=True,
+                cancelled=cancelled,
             )
         except (OSError, ValueError) as error:
             return CheckOutcome(command, False, f"could not be started: {error}", "", 0.0, confinement)
     text = printable(done.output.decode("utf-8", "replace"))
     cut = f"[cut: {len(text) - _MOST_CHARS} characters before this]\n" if len(text) > _MOST_CHARS else ""
-    if done.timed_out:
+    if done.was_cancelled:
+        summary = "stopped"
+    elif done.timed_out:
         summary = f"stopped after {timeout_s:.0f} s"
     else:
         summary = "passed" if done.status == 0 else f"exit status {done.status}"
     return CheckOutcome(
         command,
-        done.status == 0 and not done.timed_out,
+        done.status == 0 and not done.timed_out and not done.was_cancelled,
         summary,
         cut + text[-_MOST_CHARS:],
         (time.perf_counter() - started_s) * 1000,

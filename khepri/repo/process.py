@@ -8,6 +8,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import IO, Final
 
 _CHUNK_BYTES: Final = 65536
 _MOST_ERROR_BYTES: Final = 8192
+_PATIENCE_S: Final = 0.05
 
 
 @dataclass(frozen=True)
@@ -31,10 +33,18 @@ class Completed:
     """Bytes of output beyond the limit."""
     timed_out: bool
     """True if it was killed because its time was over."""
+    was_cancelled: bool = False
+    """True if it was killed because the caller asked for it."""
 
 
 def run_bounded(
-    command: Sequence[str], *, cwd: Path, timeout_s: float, most_bytes: int, merge_errors: bool = False
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    timeout_s: float,
+    most_bytes: int,
+    merge_errors: bool = False,
+    cancelled: threading.Event | None = None,
 ) -> Completed:
     """Run a program without a shell and without input, and wait for it.
 
@@ -46,6 +56,7 @@ def run_bounded(
         timeout_s: Most seconds.
         most_bytes: Most bytes of output to keep; the rest is read and dropped, so that memory stays bounded.
         merge_errors: True sends standard error into the output.
+        cancelled: Kills it within a tenth of a second once another thread has set it.
 
     Raises:
         OSError: The program cannot be started.
@@ -60,14 +71,7 @@ def run_bounded(
             stderr=subprocess.STDOUT if merge_errors else errors,
             start_new_session=True,
         ) as process:
-            expired = threading.Event()
-
-            def kill() -> None:
-                expired.set()
-                _kill_session(process.pid)
-
-            watchdog = threading.Timer(timeout_s, kill)
-            watchdog.daemon = True
+            watchdog = _Watchdog(process.pid, timeout_s, cancelled)
             watchdog.start()
             try:
                 assert process.stdout is not None
@@ -75,13 +79,44 @@ def run_bounded(
                 # A program may close its output and run on; the watchdog ends it then.
                 os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
             finally:
-                watchdog.cancel()
+                watchdog.stop()
                 # The process is not reaped yet, so its id cannot belong to a stranger.
                 _kill_session(process.pid)
                 status = process.wait()
         errors.seek(0)
         text = errors.read(_MOST_ERROR_BYTES).decode("utf-8", errors="replace")
-    return Completed(status=status, output=output, errors=text, dropped_bytes=dropped, timed_out=expired.is_set())
+    return Completed(status, output, text, dropped, watchdog.has_expired, watchdog.was_cancelled)
+
+
+class _Watchdog(threading.Thread):
+    """Kills a session when its time is over, or when somebody asks for it."""
+
+    def __init__(self, pid: int, timeout_s: float, cancelled: threading.Event | None) -> None:
+        super().__init__(name="khepri-watchdog", daemon=True)
+        self._pid = pid
+        self._timeout_s = timeout_s
+        self._cancelled = cancelled
+        self._stopped = threading.Event()
+        self.has_expired = False
+        self.was_cancelled = False
+
+    def run(self) -> None:
+        deadline_s = time.monotonic() + self._timeout_s
+        while not self._stopped.wait(self._patience_s(deadline_s)):
+            self.was_cancelled = self._cancelled is not None and self._cancelled.is_set()
+            self.has_expired = not self.was_cancelled and time.monotonic() >= deadline_s
+            if self.was_cancelled or self.has_expired:
+                _kill_session(self._pid)
+                return
+
+    def stop(self) -> None:
+        """Kill nothing from here on."""
+        self._stopped.set()
+        self.join()
+
+    def _patience_s(self, deadline_s: float) -> float:
+        left_s = max(0.0, deadline_s - time.monotonic())
+        return left_s if self._cancelled is None else min(left_s, _PATIENCE_S)
 
 
 def _drain(stream: IO[bytes], most_bytes: int) -> tuple[bytes, int]:

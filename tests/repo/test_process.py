@@ -1,4 +1,5 @@
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -31,6 +32,22 @@ def test_children_die_with_a_program_whose_time_is_over(tmp_path: Path) -> None:
     assert done.timed_out
     time.sleep(2.5)
     assert not (tmp_path / "alive").exists()
+
+
+def test_a_program_is_ended_with_its_children_when_another_thread_asks_for_it(tmp_path: Path) -> None:
+    cancelled = threading.Event()
+    begun = tmp_path / "begun"
+
+    def cancel() -> None:
+        while not begun.exists():
+            time.sleep(0.01)
+        cancelled.set()
+
+    threading.Thread(target=cancel, daemon=True).start()
+    child = f"import time; open({str(begun)!r}, 'w'); time.sleep(600)"
+    code = f"import subprocess, sys; print('said', flush=True); subprocess.run([sys.executable, '-c', {child!r}])"
+    done = run_bounded(python(code), cwd=tmp_path, timeout_s=600, most_bytes=100, cancelled=cancelled)
+    assert (done.was_cancelled, done.timed_out, done.output) == (True, False, b"said\n")
 
 
 def test_a_program_that_closes_its_output_is_still_ended(tmp_path: Path) -> None:
