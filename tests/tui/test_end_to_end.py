@@ -1,0 +1,167 @@
+"""The real app in a real terminal with a real model: asked, watched, stopped and left, killed and resumed."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+
+
+class Tmux:
+    """A terminal of 100 by 30 with a shell in it."""
+
+    def __init__(self, folder: Path, environ: dict[str, str]) -> None:
+        self._server = f"khepri-test-{os.getpid()}"
+        self._environ = {**os.environ, **environ, "PS1": "$ ", "ENV": ""}
+        self._run("-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "30", "-c", str(folder), "sh")
+
+    def _run(self, *arguments: str) -> str:
+        command = ["tmux", "-L", self._server, *arguments]
+        return subprocess.run(command, env=self._environ, capture_output=True, text=True, check=True).stdout
+
+    def press(self, *keys: str) -> None:
+        """Press keys by their names in tmux."""
+        self._run("send-keys", *keys)
+
+    def type(self, text: str) -> None:
+        """Type a text as it is."""
+        self._run("send-keys", "-l", text)
+
+    def screen(self) -> str:
+        """Return what is seen."""
+        return self._run("capture-pane", "-p")
+
+    def wait_for(self, what: str | Callable[[str], bool], timeout_s: float = 120.0) -> str:
+        """Return the screen once it shows something."""
+        deadline_s = time.monotonic() + timeout_s
+        while time.monotonic() < deadline_s:
+            screen = self.screen()
+            if what in screen if isinstance(what, str) else what(screen):
+                return screen
+            time.sleep(0.05)
+        raise AssertionError(f"{what} is not on the screen:\n{self.screen()}")
+
+    def app(self) -> psutil.Process:
+        """Return the process of the app."""
+        shell = psutil.Process(int(self._run("display-message", "-p", "#{pane_pid}")))
+        (app,) = shell.children()
+        return app
+
+    def close(self) -> None:
+        """End the terminal and what runs in it."""
+        subprocess.run(["tmux", "-L", self._server, "kill-server"], check=False, capture_output=True)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    (folder / "retry.py").write_text(
+        "LIMIT = 3\n\n\ndef retry(call):\n    # Call up to LIMIT times.\n    for _ in range(LIMIT):\n        call()\n",
+        encoding="utf-8",
+    )
+    return folder
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, repository: Path) -> Iterator[Tmux]:
+    environ = {f"XDG_{kind}_HOME": str(tmp_path / kind) for kind in ("CACHE", "CONFIG", "STATE")}
+    tmux = Tmux(repository, {**environ, "PYTHONPATH": str(ROOT), "KHEPRI_CONTEXT_TOKENS": "4096"})
+    try:
+        yield tmux
+    finally:
+        tmux.close()
+
+
+def start(terminal: Tmux, model: Path, options: str = "") -> None:
+    terminal.type(f"stty -g > before; {sys.executable} -m khepri --model {model} {options}; echo CODE=$?")
+    terminal.press("Enter")
+    terminal.wait_for("Ask about this repository")
+
+
+def assert_is_sane(terminal: Tmux, repository: Path) -> None:
+    terminal.type("stty -g > after; echo DONE=$((40 + 2))")
+    terminal.press("Enter")
+    terminal.wait_for("DONE=42")
+    assert (repository / "after").read_text() == (repository / "before").read_text()
+
+
+@pytest.mark.real_model
+@pytest.mark.timeout(900)
+def test_ask_watch_a_step_stop_a_second_question_and_leave(
+    terminal: Tmux, repository: Path, default_model: Path
+) -> None:
+    start(terminal, default_model)
+    terminal.type("What limits the retries?")
+    terminal.press("Enter")
+    terminal.wait_for("▸ read path=")
+    terminal.wait_for(" tokens/s (", 400)
+    screen = terminal.wait_for(lambda seen: "prompt tokens" in seen, 400)
+    assert "retry.py" in screen
+    terminal.press("C-o")
+    terminal.wait_for("def retry(call)")
+    terminal.press("C-o")
+    terminal.type("Write a long story about retries, in ten chapters.")
+    terminal.press("Enter")
+    terminal.wait_for(lambda seen: "writing" in seen or "reading" in seen, 200)
+    terminal.press("C-c")
+    terminal.wait_for("! stopped", 10)
+    time.sleep(2.5)  # a second press would leave
+    terminal.type("/quit")
+    terminal.press("Enter")
+    terminal.wait_for("CODE=0")
+    assert_is_sane(terminal, repository)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, 137)], ids=str
+)
+def test_a_signal_leaves_the_terminal_sane_and_the_session_whole(
+    terminal: Tmux, repository: Path, tiny_model: Path, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    model = tmp_path / "tiny.gguf"
+    shutil.copyfile(tiny_model, model)
+    start(terminal, model)
+    terminal.type("What limits the retries?")
+    terminal.press("Enter")
+    terminal.wait_for("▸ read path=")
+    terminal.app().send_signal(number)
+    terminal.wait_for(f"CODE={code}")
+    assert_is_sane(terminal, repository)
+    terminal.type("clear")
+    terminal.press("Enter")
+    start(terminal, model, "--continue")
+    terminal.wait_for("> What limits the retries?")
+    terminal.press("C-q")
+    screen = terminal.wait_for("CODE=0")
+    assert re.search(r"khepri --resume \d{8}-\d{6}-[0-9a-f]{4}", screen)
+
+
+@pytest.mark.slow
+def test_the_app_is_suspended_and_comes_back(
+    terminal: Tmux, repository: Path, tiny_model: Path, tmp_path: Path
+) -> None:
+    model = tmp_path / "tiny.gguf"
+    shutil.copyfile(tiny_model, model)
+    start(terminal, model)
+    terminal.type("half a question")
+    terminal.press("C-z")
+    terminal.wait_for(lambda seen: "topped" in seen or "uspended" in seen)
+    terminal.type("fg")
+    terminal.press("Enter")
+    terminal.wait_for("half a question")
+    terminal.press("C-q")
+    terminal.wait_for("CODE=")
+    assert_is_sane(terminal, repository)
