@@ -39,6 +39,14 @@ def test_the_ground_floor_loads_nothing_heavy(module: str) -> None:
     assert (HEAVY | {"rich", "typer"}).isdisjoint(done.stdout.split())
 
 
+def test_the_first_frame_of_the_app_needs_no_model_library_and_no_refactoring_library() -> None:
+    before_the_frame = "khepri.cli.main, khepri.cli.interactive, khepri.tui.app, khepri.tui.terminal_guard"
+    program = f"import sys, {before_the_frame}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    needed_later = {"llama_cpp", "llguidance", "numpy", "jinja2", "rope", "ast_grep_py", "git", "requests", "plotext"}
+    assert needed_later.isdisjoint(done.stdout.split())
+
+
 def test_the_stopwatch_on_help_reports_and_never_fails() -> None:
     times_ms = []
     for _ in range(3):

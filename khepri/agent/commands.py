@@ -103,7 +103,7 @@ def _rewind(conversation: Conversation, argument: str) -> Outcome:
         raise UsageError(f"{argument!r} is no number of turns", "such as: /rewind 2") from None
     first = conversation.rewind(turns)
     what = "The last turn is" if turns == 1 else f"{turns} turns are"
-    return Outcome(f"{what} taken back; files are not changed.", Wish.REDRAW, first.question.text)
+    return Outcome(f"{what} taken back; files are not changed.", Wish.REDRAW, first.asked)
 
 
 def _add(conversation: Conversation, argument: str) -> Outcome:

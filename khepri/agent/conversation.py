@@ -20,7 +20,7 @@ from khepri.edits.apply import undo
 from khepri.edits.change import ChangeSet
 from khepri.edits.checkpoints import Checkpoints
 from khepri.edits.checks import CheckOutcome, run_check
-from khepri.errors import RefusedError, UsageError
+from khepri.errors import KhepriError, RefusedError, UsageError
 from khepri.repo.root import Repository
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class Conversation:
         self._session: Session | None = None
         self._lock = threading.Lock()
         self._is_closed = False
+        self._is_opening = False
         path = new_path(self._folder) if session is None else find_session(self._folder, session)
         self._recording = Recording(path, repository.root, config.model)
         self._unseen = list(self.history.added)
@@ -93,16 +94,30 @@ class Conversation:
             NoModelError: There is no such model.
             ModelFileError: It is damaged.
         """
-        session = self._open_session(self.model)
-        with self._lock:
-            if self._is_closed:
-                session.close()
-            else:
-                self._session = session
-                self._tell_model(session.model.name)
-                session.go_on_with(self._recording)
-                self.read_ahead()
+        self._is_opening = True
+        try:
+            session = self._open_session(self.model)
+            with self._lock:
+                if self._is_closed:
+                    session.close()
+                else:
+                    self._session = session
+                    self._tell_model(session.model.name)
+                    session.go_on_with(self._recording)
+                    self.read_ahead()
+        finally:
+            self._is_opening = False
         return session
+
+    @property
+    def is_loading(self) -> bool:
+        """True while the model is not there yet, and has not failed either."""
+        if self._session is None:
+            return self._is_opening
+        try:
+            return not self._session.wait_loaded(0)
+        except KhepriError:
+            return False
 
     def unload(self, model: str) -> None:
         """Let go of the engine, so that ``open`` takes another one. It may wait for a pass: call it on a thread.
@@ -156,10 +171,14 @@ class Conversation:
             raise UsageError("the model is still being loaded", "wait a moment")
         return self._session.change(Instruction(text, checks=self._checks()))
 
-    def run_shell(self, command: str) -> CheckOutcome:
+    def run_shell(self, command: str, cancelled: threading.Event | None = None) -> CheckOutcome:
         """Run a command of the user's as the agent's are run: without network, writing into the repository only.
 
         What it prints goes to the model with the next question. It takes as long as the command: call it on a thread.
+
+        Args:
+            command: As the user wrote it.
+            cancelled: Ends it at once when another thread sets it; what it printed so far counts.
 
         Raises:
             RefusedError: A rule denies the command.
@@ -168,7 +187,7 @@ class Conversation:
         ruling = Permissions(load_rules(self.repository.root)).command(command)
         if ruling.verdict is Verdict.DENY:
             raise RefusedError(f"{command} is not run: {ruling.reason}", "the rules are in the configuration files")
-        outcome = run_check(self.repository, command, self.config.check_seconds)
+        outcome = run_check(self.repository, command, self.config.check_seconds, cancelled)
         self.repository.refresh()
         self._outputs = (*self._outputs, Attachment(f"output of {command}", outcome.output))
         return outcome

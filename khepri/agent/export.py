@@ -28,13 +28,14 @@ def _markdown(history: History) -> str:
 
 
 def _turn(turn: Turn) -> str:
-    parts = [f"## {' '.join(turn.question.text.split())[:80]}\n", _quoted(turn.question.text)]
+    parts = [f"## {' '.join(turn.asked.split())[:80]}\n", _quoted(turn.asked)]
     parts += [
         f"\n_With {attachment.name} ({len(attachment.text):,} characters)._" for attachment in turn.question.attachments
     ]
-    if turn.steps:
+    if turn.steps or turn.work:
         parts.append("")
     parts += [f"- `{describe_call(step.tool, step.arguments)}` → {step.summary}" for step in turn.steps]
+    parts += [f"- `{work.title}` → {work.outcome}" for work in turn.work]
     if turn.answer:
         parts.append(f"\n{turn.answer}")
     if turn.failure:
@@ -61,6 +62,8 @@ def _json(history: History) -> str:
             {
                 "question": asdict(turn.question),
                 "steps": [asdict(step) for step in turn.steps],
+                "is_change": turn.is_change,
+                "work": [asdict(work) for work in turn.work],
                 "answer": turn.answer,
                 "notices": [text for text, _ in turn.notices],
                 "failure": turn.failure,

@@ -11,9 +11,20 @@ from khepri.agent.journal import Record
 from khepri.agent.task import Attachment, Exchange, Question
 
 
+@dataclass(frozen=True)
+class Work:
+    """Something that a change did: wrote files, or ran a check."""
+
+    title: str
+    outcome: str
+    text: str
+    """The patch, or what the check printed."""
+    is_error: bool
+
+
 @dataclass
 class Turn:
-    """A question and what came of it."""
+    """A question, or a change that was asked for, and what came of it."""
 
     question: Question
     prompt_before: tuple[int, ...] = ()
@@ -33,6 +44,15 @@ class Turn:
     """What was told instead of the turns before, if they were summarised in this turn or right after it."""
     is_in_prompt: bool = False
     """True if the prompt's ids contain it, or the summary stands for it."""
+    is_change: bool = False
+    """True for a change of the repository, which is no part of what the model is told later."""
+    work: list[Work] = field(default_factory=list)
+    """What a change did."""
+
+    @property
+    def asked(self) -> str:
+        """What the user wrote, as it would be written again."""
+        return f"/refactor {self.question.text}" if self.is_change else self.question.text
 
     def as_exchange(self) -> Exchange:
         """Return it as far as a later turn needs it."""
@@ -68,14 +88,20 @@ class History:
         return text if len(text) <= 80 else f"{text[:79]}…"
 
     @property
+    def talk(self) -> list[Turn]:
+        """The questions among the turns."""
+        return [turn for turn in self.turns if not turn.is_change]
+
+    @property
     def untold(self) -> list[Turn]:
-        """Turns at the end that the prompt does not contain, because the process ended within them."""
-        first = next((n for n in range(len(self.turns), 0, -1) if self.turns[n - 1].is_in_prompt), 0)
-        return self.turns[first:]
+        """Questions at the end that the prompt does not contain, because the process ended within them."""
+        talk = self.talk
+        first = next((n for n in range(len(talk), 0, -1) if talk[n - 1].is_in_prompt), 0)
+        return talk[first:]
 
     def exchanges(self) -> list[Exchange]:
-        """Return the turns as far as a later one needs them."""
-        return [turn.as_exchange() for turn in self.turns]
+        """Return the questions as far as a later one needs them."""
+        return [turn.as_exchange() for turn in self.talk]
 
     def rewind(self, turns: int) -> None:
         """Keep the first ``turns`` turns."""
@@ -93,9 +119,9 @@ class History:
 
     def check_integrity(self) -> None:
         """Assert what holds between turns and prompt."""
-        assert all(turn.is_in_prompt or turn in self.untold for turn in self.turns), "only last turns may be missing"
+        assert all(turn.is_in_prompt or turn in self.untold for turn in self.talk), "only last turns may be missing"
         is_told = bool(self.prompt or self.summary)
-        assert is_told or not any(turn.is_in_prompt for turn in self.turns), "turns in the prompt have ids"
+        assert is_told or not any(turn.is_in_prompt for turn in self.talk), "turns in the prompt have ids"
 
 
 def replay(session_id: str, records: Sequence[Record]) -> History:
@@ -119,12 +145,15 @@ def _apply(history: History, record: Record) -> None:
                 turn.is_in_prompt = False
         case "question":
             history.turns.append(Turn(_question(record), history.prompt, history.summary))
+        case "change":
+            asked = Question(_text(record, "text"))
+            history.turns.append(Turn(asked, history.prompt, history.summary, is_change=True))
         case "tokens":
             _grow(history, record)
         case "compacted":
             history.summary = history.turns[-1].summary = _text(record, "summary")
             history.prompt = ()
-            for turn in history.turns[: _number(record, "turns")]:
+            for turn in history.talk[: _number(record, "turns")]:
                 turn.is_in_prompt = True
         case "rewind":
             history.rewind(_number(record, "turns"))
@@ -142,6 +171,9 @@ def _apply_to_turn(turn: Turn, record: Record) -> None:
             turn.steps.append(_step(record))
         case "answer":
             turn.answer += _text(record, "text")
+        case "work":
+            fields = (_text(record, "title"), _text(record, "outcome"), _text(record, "text"))
+            turn.work.append(Work(*fields, is_error=bool(record["is_error"])))
         case "notice":
             turn.notices.append((_text(record, "text"), bool(record["is_warning"])))
         case "failure":

@@ -13,8 +13,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from khepri.agent.events import AnswerDelta, Compacted, Event, Finished, Notice, ToolFinished
+from khepri.agent.events import (
+    AnswerDelta,
+    ChangesApplied,
+    CheckFinished,
+    Compacted,
+    Event,
+    Finished,
+    Notice,
+    PlanMade,
+    StepFinished,
+    ToolFinished,
+)
 from khepri.agent.task import Question
+from khepri.agent.words import describe_changes, describe_check
 from khepri.errors import UsageError
 
 FORMAT: Final = 1
@@ -23,7 +35,7 @@ Record = Mapping[str, object]
 """One line: ``kind``, and what belongs to a record of that kind."""
 
 _DELTA_S: Final = 1.0
-# Steps have records of their own, and changes a folder of their own.
+# What they hold has records of its own.
 _NOT_REPEATED: Final = frozenset({"steps", "report"})
 
 
@@ -74,6 +86,15 @@ class Journal:
                 self.append("step", **asdict(event))
             case Notice(text, is_warning):
                 self.append("notice", text=text, is_warning=is_warning)
+            case PlanMade(steps):
+                rows = "\n".join(f"{number}. {step}" for number, step in enumerate(steps, 1))
+                self.append("notice", text=rows, is_warning=False)
+            case StepFinished(number, total, text, is_refused):
+                self.append("notice", text=f"{number} of {total}: {text}", is_warning=is_refused)
+            case ChangesApplied():
+                self._append_work(*describe_changes(event), is_error=False)
+            case CheckFinished():
+                self._append_work(*describe_check(event), is_error=not event.passed)
             case Compacted():
                 self.append("compacted", **asdict(event))
             case Finished():
@@ -83,6 +104,9 @@ class Journal:
                 )
             case _:
                 pass
+
+    def _append_work(self, title: str, outcome: str, text: str, *, is_error: bool) -> None:
+        self.append("work", title=title, outcome=outcome, text=text, is_error=is_error)
 
     def failure(self, error_type: str, message: str, hint: str) -> None:
         """Write that a turn failed."""

@@ -62,6 +62,16 @@ class Recording:
         with self._lock:
             self._opened().question(question)
 
+    def change(self, text: str) -> None:
+        """Write what the user wants to have changed.
+
+        Raises:
+            UsageError: Another process writes this session.
+            OSError: The file cannot be made.
+        """
+        with self._lock:
+            self._opened().append("change", text=text)
+
     def witness(self, event: Event | BaseException) -> None:
         """Write what happens in a turn."""
         with self._lock:

@@ -39,6 +39,10 @@ _PLACES = 6
 _LOOKS = 3
 _CALL_AND_ANSWER_TOKENS = 400
 _PATIENCE_S = 0.1
+_MOST_TOKEN_CHARS = 16
+"""Longer than the tokens of any text that people paste are on average."""
+_END_S = 2.0
+"""How long a task may take to note its end once the engine is gone."""
 _OTHER_QUESTIONS = ("A", "1")
 """What the prompts of these have in common, every question's has."""
 
@@ -88,6 +92,7 @@ class Session:
         self._has_drafts = False
         self._recording: Recording | None = None
         self._task_lock = threading.Lock()
+        self._latest_task: threading.Thread | None = None
 
     def __enter__(self) -> "Session":
         return self
@@ -110,11 +115,12 @@ class Session:
     def change(self, instruction: Instruction) -> Task:
         """Start a change and return at once; the task's ``Finished`` has a report.
 
-        It is a conversation of its own: neither it nor its result becomes part of the questions and answers.
+        The model does it in a conversation of its own: neither it nor its result becomes part of what the model is told
+        with later questions, but the recording has it.
         """
         asked_s = time.perf_counter()
-        task = Task()
-        self._start(task, lambda: self._change(task, instruction, asked_s))
+        task = Task(self._witness())
+        self._start(task, lambda: self._change(task, instruction, asked_s), instruction)
         return task
 
     def compact(self) -> Task:
@@ -139,6 +145,9 @@ class Session:
     def _prefill_early(self, draft: Question | None) -> None:
         try:
             self._engine.wait_loaded()
+            most_chars = _MOST_TOKEN_CHARS * self._engine.backend.capabilities.context_tokens
+            if draft is not None and sum(len(each.text) for each in draft.attachments) > most_chars:
+                return  # it cannot fit, and the question will be refused
             if not self._task_lock.acquire(blocking=False):
                 return  # a question is being answered, and will be followed by another state of things
             try:
@@ -146,6 +155,8 @@ class Session:
             finally:
                 self._task_lock.release()
             known = one.ids[: common_length(one.ids, other.ids)]
+            if len(known) >= self._engine.backend.capabilities.context_tokens:
+                return
             self._engine.prefill_ahead(known, one.stable_tokens)
         except (KhepriError, OSError):
             pass  # the question meets the same error, and says it
@@ -157,6 +168,11 @@ class Session:
             self._loop(lambda event: None, prompt, question).foretell(_looks(question, ()), question.text)
         return prompt
 
+    @property
+    def load_doing(self) -> str:
+        """What the load is busy with, in a few words that the name of the model may follow."""
+        return self._engine.load_status.doing
+
     def wait_loaded(self, timeout_s: float | None = None) -> bool:
         """Wait for the model; False if ``timeout_s`` seconds passed first.
 
@@ -166,28 +182,46 @@ class Session:
         return self._engine.wait_loaded(timeout_s)
 
     def close(self) -> None:
-        """Stop what runs and free the model."""
+        """Stop what runs, let it write down how it ended, and free the model."""
         self._drafts.close()
         self._engine.close()
+        if self._latest_task is not None:
+            self._latest_task.join(_END_S)
 
     def _witness(self) -> Callable[[Event | BaseException], None]:
         return self._recording.witness if self._recording is not None else lambda event: None
 
-    def _start(self, task: Task, work: Callable[[], Finished], question: Question | None = None) -> None:
-        threading.Thread(target=self._run, args=(task, work, question), name="khepri-task", daemon=True).start()
+    def _start(self, task: Task, work: Callable[[], Finished], asked: Question | Instruction | None = None) -> None:
+        arguments = (task, work, asked, self._latest_task)
+        self._latest_task = threading.Thread(target=self._run, args=arguments, name="khepri-task", daemon=True)
+        self._latest_task.start()
 
-    def _run(self, task: Task, work: Callable[[], Finished], question: Question | None) -> None:
+    def _run(
+        self,
+        task: Task,
+        work: Callable[[], Finished],
+        asked: Question | Instruction | None,
+        before: threading.Thread | None,
+    ) -> None:
         try:
+            if before is not None:
+                before.join()
             with self._task_lock:
-                if question is not None and self._recording is not None:
-                    self._recording.question(question)
-                finished = work()
                 if self._recording is not None:
+                    self._write_down(self._recording, asked)
+                finished = work()
+                if self._recording is not None and not isinstance(asked, Instruction):
                     self._recording.tokens(self._context.ids, self._context.stable_tokens)
                     self._engine.keep(self._context.ids)
                 task.emit(finished)
         except BaseException as error:  # the reader waits on this thread: whatever ends it must reach the reader
             task.emit(error)
+
+    def _write_down(self, recording: Recording, asked: Question | Instruction | None) -> None:
+        if isinstance(asked, Question):
+            recording.question(asked)
+        elif asked is not None:
+            recording.change(asked.text)
 
     def _answer(self, task: Task, question: Question, asked_s: float) -> Finished:
         told = self._tell_load(task, "")
@@ -237,7 +271,7 @@ class Session:
 
     def _compact(self, task: Task, asked_s: float) -> Finished:
         self._loaded(task, "")
-        turns = self._recording.history.turns if self._recording is not None else []
+        turns = self._recording.history.talk if self._recording is not None else []
         if not turns:
             raise UsageError("there is nothing to summarise yet", "ask something first")
         self._context.compact(task, turns)
@@ -246,7 +280,7 @@ class Session:
 
     def _past(self) -> Sequence[Turn]:
         """Return the turns before the one that has just begun."""
-        return self._recording.history.turns[:-1] if self._recording is not None else ()
+        return self._recording.history.talk[:-1] if self._recording is not None else ()
 
     def _tell_load(self, task: Task, told: str) -> str:
         """Tell what the load is busy with, unless that is ``told`` already or the load is over; return it."""

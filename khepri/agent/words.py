@@ -8,7 +8,8 @@ import json
 import re
 from collections.abc import Mapping
 
-from khepri.agent.events import Finished, ToolFinished
+from khepri.agent.events import ChangesApplied, CheckFinished, Finished, ToolFinished
+from khepri.edits.patch import patch_of
 from khepri.errors import KhepriError
 
 
@@ -21,6 +22,29 @@ def describe_call(tool: str, arguments: Mapping[str, object]) -> str:
 def describe_outcome(step: ToolFinished) -> str:
     """Return what came of a call, with what it cost."""
     return f"{step.summary} ({step.tokens} tokens, {step.duration_ms:.0f} ms)"
+
+
+def describe_changes(event: ChangesApplied) -> tuple[str, str, str]:
+    """Return what was written in a few words, how much it is, and the patch."""
+    changes = event.changes
+    outcome = f"+{changes.added_lines} -{changes.removed_lines}; /undo takes it back"
+    return f"wrote {len(changes.files)} files", outcome, patch_of(changes).decode("utf-8", "replace")
+
+
+def describe_check(event: CheckFinished) -> tuple[str, str, str]:
+    """Return which check was run in a few words, what came of it, and what it printed."""
+    return f"check {event.command}", f"{event.summary} ({event.duration_ms / 1000:.1f} s)", event.output
+
+
+def describe_end(outcome: str) -> str:
+    """Return what came of a change; see ``ChangeReport.outcome``."""
+    ends = {
+        "applied": "the change was written",
+        "rejected": "nothing was written: you rejected the change",
+        "refused": "nothing was written: a guard or a rule refused the change",
+        "nothing": "there was nothing to change",
+    }
+    return ends.get(outcome, outcome)
 
 
 def fenced(text: str, language: str = "") -> str:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,6 @@ from khepri import config, egress, paths
 from khepri.agent.conversation import Conversation
 from khepri.agent.recording import list_sessions
 from khepri.cli import exits
-from khepri.cli.ask import draft_model_of
 from khepri.cli.check_choice import confirmed_checks
 from khepri.cli.config import as_text
 from khepri.config import Loaded, Value
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 LATEST = "latest"
 """What stands for the session that was last written to."""
+
+_LOAD_PATIENCE_S = 0.5
 
 
 def run(cwd: Path, flags: Mapping[str, Value], session: str | None, *, choose: bool) -> int:
@@ -50,13 +52,33 @@ def run(cwd: Path, flags: Mapping[str, Value], session: str | None, *, choose: b
     from khepri.tui.app import KhepriApp
     from khepri.tui.terminal_guard import guarded_terminal
 
+    conversation = start.conversation
     with guarded_terminal():
         app = KhepriApp(start)
         app.run()
-    start.conversation.close()
-    if start.conversation.history.turns:
-        print(f"khepri: go on with: khepri --resume {start.conversation.history.session_id}", file=sys.stderr)
-    return exits.ANSWERED if app.return_value is None else app.return_value
+    app.turns.stop()
+    if conversation.history.turns:
+        print(f"khepri: go on with: khepri --resume {conversation.history.session_id}", file=sys.stderr)
+    if app.defect is not None:
+        conversation.close()
+        raise app.defect
+    code = exits.ANSWERED if app.return_value is None else app.return_value
+    _close(conversation, code)
+    return code
+
+
+def _close(conversation: Conversation, code: int) -> None:
+    """Write what is left and free the model; a load that is under way, which nothing can break off, ends the process.
+
+    What the load has started is told to end first.
+    """
+    is_loading = conversation.is_loading
+    closing = threading.Thread(target=conversation.close, daemon=True)
+    closing.start()
+    closing.join(_LOAD_PATIENCE_S if is_loading else None)
+    if is_loading:
+        sys.stderr.flush()
+        os._exit(code)
 
 
 def open_conversation(repository: Repository, loaded: Loaded, session: str | None) -> Conversation:
@@ -71,7 +93,9 @@ def open_conversation(repository: Repository, loaded: Loaded, session: str | Non
         egress.require_strong(tier)
 
     def open_session(name: str) -> "Session":
+        # On a thread, and after the first frame: these load whatever a model needs.
         from khepri.agent.session import Session
+        from khepri.cli.ask import draft_model_of
 
         model = find(name) if name else default_model()
         return Session(repository, settings, model, draft_model=draft_model_of(settings))

@@ -5,6 +5,7 @@ Nothing is ever drawn over: what was printed stays, and each thing is said once.
 
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -110,7 +111,9 @@ class _Talk:
                 _follow(outcome.task)
             return
         if line.startswith("!"):
-            ran = self._conversation.run_shell(line[1:].strip())
+            cancelled = threading.Event()
+            with _interrupts(cancelled.set):
+                ran = self._conversation.run_shell(line[1:].strip(), cancelled)
             _say(f"{ran.output.rstrip()}\n{ran.summary}")
             return
         mentions = mentions_of(line, self._conversation.repository.files()) if "@" in line else ()
@@ -152,7 +155,8 @@ class _Talk:
 
     def _retell(self) -> None:
         for turn in self._conversation.history.turns:
-            _say(f"you> {turn.question.text}\n\n{turn.answer or turn.failure or '(no answer)'}")
+            work = "\n".join(f"{work.title}: {work.outcome}" for work in turn.work)
+            _say(f"you> {turn.asked}\n\n{turn.answer or turn.failure or work or '(no answer)'}")
 
 
 def _follow(task: Task) -> None:

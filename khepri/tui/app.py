@@ -11,10 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Final
 
-from textual import work
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import Footer
 
@@ -26,6 +24,7 @@ from khepri.agent.words import describe_error
 from khepri.errors import KhepriError, NoModelError
 from khepri.models.stores import Model
 from khepri.tui import themes
+from khepri.tui.background import run_aside
 from khepri.tui.completing import Names, completions, gather_files, gather_symbols, mentions_of
 from khepri.tui.composer_history import ComposerHistory
 from khepri.tui.driver import TerminalDriver
@@ -43,6 +42,7 @@ from khepri.tui.wishes import Wishes
 
 _FOLDER: Final = Path(__file__).parent
 _FRAME_S: Final = 1 / 30
+_LOAD_LOOK_S: Final = 0.5
 _SECOND_PRESS_S: Final = 2.0
 _TERMINATED: Final = 143
 _HUNG_UP: Final = 129
@@ -69,31 +69,6 @@ class KhepriApp(App[int]):
         Binding("pagedown", "scroll_on", "Page down", id="app.page_down", priority=True, show=False),
     ]
 
-    class Opened(Message):
-        """The session is there; its model may still be loading."""
-
-    class ModelReady(Message):
-        """The model has been loaded."""
-
-        def __init__(self, model: Model) -> None:
-            super().__init__()
-            self.model = model
-
-    class LoadFailed(Message):
-        """There is no model."""
-
-        def __init__(self, error: BaseException) -> None:
-            super().__init__()
-            self.error = error
-
-    class Named(Message):
-        """What can be mentioned is known, and the branch."""
-
-        def __init__(self, names: Names, branch: str) -> None:
-            super().__init__()
-            self.names = names
-            self.branch = branch
-
     def __init__(self, start: Start) -> None:
         super().__init__(driver_class=TerminalDriver)
         self.start = start
@@ -103,11 +78,23 @@ class KhepriApp(App[int]):
         self._names = Names()
         self._pump: Pump | None = None
         self._frames: Timer | None = None
+        self._load_timer: Timer | None = None
+        self._load_started_s = 0.0
+        self._draft: tuple[tuple[Attachment, ...], tuple[str, ...]] = ((), ())
         self._interrupted_s = -_SECOND_PRESS_S
         for theme in themes.themes():
             self.register_theme(theme)
         self.theme = start.theme if start.theme in self.available_themes else themes.DARK
         self.set_keymap(start.keys)
+
+    @property
+    def defect(self) -> Exception | None:
+        """What ended the app, if that was an error that nobody foresaw."""
+        return self._exception
+
+    def _fatal_error(self) -> None:
+        # Textual would print all local variables. Whoever runs the app says what went wrong, once the screen is gone.
+        self._close_messages_no_wait()
 
     @property
     def transcript(self) -> Transcript:
@@ -144,6 +131,7 @@ class KhepriApp(App[int]):
         )
         self._pump = Pump(self.transcript, self.status, self._wishes.ask_about)
         self._frames = self.set_interval(_FRAME_S, self._frame, pause=True)
+        self._load_timer = self.set_interval(_LOAD_LOOK_S, self._show_load, pause=True)
         self.composer.focus()
         self.theme_changed_signal.subscribe(self, lambda theme: self.transcript.set_look(themes.look_of(theme)))
         loop = asyncio.get_running_loop()
@@ -155,61 +143,80 @@ class KhepriApp(App[int]):
         if start.choose_session:
             self.call_after_refresh(self.run_command, "/sessions")
 
-    @work(thread=True, exit_on_error=False, group="load")
     def load(self, unload_for: str | None = None) -> None:
-        """Open the session and wait for its model; on a thread, since it loads libraries.
+        """Open the session and load its model, beside everything else.
 
         Args:
             unload_for: Name of a model that takes the place of the one in use; None if there is none yet.
         """
-        try:
+
+        def open_session() -> Model:
             if unload_for is not None:
                 self.conversation.unload(unload_for)
             opened = self.conversation.open()
-            self.post_message(self.Opened())
+            self.call_later(self._begin_to_serve)
             opened.wait_loaded()
-            self.post_message(self.ModelReady(opened.model))
-        except Exception as error:  # whatever it was, the user reads it in the app
-            self.post_message(self.LoadFailed(error))
+            return opened.model
 
-    @work(thread=True, exit_on_error=False, group="names")
-    def _gather_names(self) -> None:
-        names = gather_files(self.conversation.repository)
-        branch = self.start.branch()
-        self.post_message(self.Named(names, branch))
-        self.post_message(self.Named(gather_symbols(self.conversation.repository, names), branch))
+        assert self._load_timer is not None
+        self._load_started_s = time.monotonic()
+        self._load_timer.resume()
+        run_aside(self, open_session, self._show_loaded, self._show_load_failed)
 
-    def on_khepri_app_opened(self) -> None:
-        """Let questions begin."""
+    def _begin_to_serve(self) -> None:
+        """Let questions begin: the session is there, though its model may still be loading."""
         self.turns.serve_with(self.conversation.submit)
+        self._read_ahead()
         self._begin_next()
 
-    def on_khepri_app_model_ready(self, message: ModelReady) -> None:
-        """Say that nothing is awaited any more."""
-        self.status.change(model=message.model.name)
+    def _show_load(self) -> None:
+        """Say what the load is busy with, and for how long already: the first one may measure for a while."""
+        session = self.conversation.session
+        doing = session.load_doing if session is not None else "loading"
+        name = session.model.name if session is not None else self.conversation.model or "the model"
+        self.status.change(activity=f"{doing} {name}, {time.monotonic() - self._load_started_s:.0f} s")
+
+    def _show_loaded(self, model: Model) -> None:
+        self._end_load()
+        self.status.change(model=model.name)
         if not self.turns.is_busy:
             self.status.change(activity="")
         self._gather_names()
 
-    def on_khepri_app_load_failed(self, message: LoadFailed) -> None:
+    def _show_load_failed(self, error: BaseException) -> None:
         """Say what went wrong, and offer what there is."""
+        self._end_load()
         self.turns.serve_with(None)
         self.status.change(activity="no model")
-        if isinstance(message.error, NoModelError) and not self.conversation.model:
+        if isinstance(error, NoModelError) and not self.conversation.model:
             self.transcript.add(MarkdownEntry(no_model_text()))
         else:
-            self.show_error(message.error)
+            self.show_error(error)
         self._wishes.offer_models()
 
-    def on_khepri_app_named(self, message: Named) -> None:
-        """Offer the names from now on."""
-        self._names = message.names
-        self.status.change(branch=message.branch)
+    def _end_load(self) -> None:
+        if self._load_timer is not None:
+            self._load_timer.pause()
+
+    def _gather_names(self) -> None:
+        """Find what can be mentioned, and the branch: files first, which are there at once."""
+        repository = self.conversation.repository
+
+        def show(found: tuple[Names, str]) -> None:
+            self._names, branch = found
+            self.status.change(branch=branch)
+
+        def show_files(found: tuple[Names, str]) -> None:
+            show(found)
+            run_aside(self, lambda: (gather_symbols(repository, found[0]), found[1]), show, self.show_error)
+
+        run_aside(self, lambda: (gather_files(repository), self.start.branch()), show_files, self.show_error)
 
     def on_composer_written(self, message: Composer.Written) -> None:
-        """Offer what could be meant."""
+        """Offer what could be meant, and let the model read the files that are named while the user still writes."""
         replaced, candidates = completions(message.before_cursor, self._names)
         self.composer.offer(candidates, replaced)
+        self._read_ahead()
 
     def on_completion_picked(self, message: Completion.Picked) -> None:
         """Put what was clicked on."""
@@ -225,11 +232,6 @@ class KhepriApp(App[int]):
             self._wishes.run_shell(message.text[1:].strip())
             return
         self.ask(message.text, message.pastes)
-
-    def on_composer_pasted(self, message: Composer.Pasted) -> None:
-        """Let the model read what was pasted while the user still writes."""
-        if not self.turns.is_busy:
-            self.conversation.read_ahead(_attachments(message.pastes))
 
     def on_composer_editor_wanted(self) -> None:
         """Let the user write in an editor of his own."""
@@ -250,8 +252,17 @@ class KhepriApp(App[int]):
     def ask(self, text: str, pastes: tuple[Paste, ...] = ()) -> None:
         """Put a question at the end of the line."""
         mentions = mentions_of(text, self._names.files)
+        self._draft = ((), ())
         self.turns.ask(self.conversation.ask(text.strip(), _attachments(pastes), mentions))
         self._begin_next()
+
+    def _read_ahead(self) -> None:
+        """Let the model read what the message so far brings along, unless that is what it read last."""
+        text, pastes = self.composer.draft
+        draft = (_attachments(pastes), mentions_of(text, self._names.files) if "@" in text else ())
+        if draft != self._draft and not self.turns.is_busy and self.conversation.session is not None:
+            self._draft = draft
+            self.conversation.read_ahead(*draft)
 
     def redraw(self) -> None:
         """Show the conversation from its history."""
@@ -337,6 +348,7 @@ class KhepriApp(App[int]):
             return
         self._wishes.fulfil(outcome)
         if outcome.task is not None:
+            self.say(UserEntry(text))
             self.turns.watch(outcome.task)
             self._resume_frames()
 
@@ -346,7 +358,8 @@ class KhepriApp(App[int]):
         if waiting:
             self.composer.put("\n".join(question.text for question in waiting))
             self.status.change(queued=0)
-        return self.turns.stop()
+        has_stopped_commands = self._wishes.stop_commands()
+        return self.turns.stop() or has_stopped_commands
 
     def _begin_next(self) -> None:
         question = self.turns.begin_next()
@@ -370,6 +383,7 @@ class KhepriApp(App[int]):
             if self.conversation.problem:
                 self.say(NoteEntry(self.conversation.problem, Tone.WARNING))
             self._begin_next()
+            self._read_ahead()
 
 
 def _attachments(pastes: tuple[Paste, ...]) -> tuple[Attachment, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from textual.strip import Strip
 
 from khepri.agent.history import History, Turn
-from khepri.agent.words import describe_call, describe_outcome
+from khepri.agent.words import describe_call, describe_end, describe_outcome
 from khepri.tui.markdown_blocks import MarkdownBlocks, Piece, code_of, cut
 from khepri.tui.paint import Look, Tone, draw_line, draw_markdown, draw_plain
 
@@ -175,18 +175,25 @@ def entries_of(history: History) -> list[Entry]:
 
 
 def _entries_of_turn(turn: Turn) -> list[Entry]:
-    entries: list[Entry] = [UserEntry(turn.question.text)]
+    entries: list[Entry] = [UserEntry(turn.asked)]
     for step in turn.steps:
         entry = StepEntry(describe_call(step.tool, step.arguments))
         entry.finish(describe_outcome(step), step.text, is_error=step.is_error)
         entries.append(entry)
     entries += [NoteEntry(text, Tone.WARNING if is_warning else Tone.NOTE) for text, is_warning in turn.notices]
+    for work in turn.work:
+        entry = StepEntry(work.title)
+        entry.finish(work.outcome, work.text, is_error=work.is_error)
+        entries.append(entry)
     if turn.answer:
         entries.append(MarkdownEntry(turn.answer))
     if turn.failure:
         entries.append(NoteEntry(turn.failure, Tone.ERROR))
     elif turn.finished is None:
-        entries.append(NoteEntry("Khepri ended before the answer did", Tone.WARNING))
+        missed = "the change was done" if turn.is_change else "the answer did"
+        entries.append(NoteEntry(f"Khepri ended before {missed}", Tone.WARNING))
+    elif turn.is_change:
+        entries.append(NoteEntry(describe_end(turn.finished.stop_reason)))
     elif turn.finished.stop_reason == "interrupted":
         entries.append(NoteEntry("stopped", Tone.WARNING))
     if turn.summary:

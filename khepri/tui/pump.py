@@ -25,9 +25,16 @@ from khepri.agent.events import (
     ToolFinished,
     ToolStarted,
 )
-from khepri.agent.words import describe_acceptance, describe_call, describe_error, describe_outcome, summarize
-from khepri.edits.change import ChangeSet
-from khepri.edits.patch import patch_of
+from khepri.agent.words import (
+    describe_acceptance,
+    describe_call,
+    describe_changes,
+    describe_check,
+    describe_end,
+    describe_error,
+    describe_outcome,
+    summarize,
+)
 from khepri.edits.review import Review
 from khepri.errors import CancelledError
 from khepri.tui.entries import AnswerEntry, MarkdownEntry, NoteEntry, StepEntry, SummaryEntry
@@ -40,12 +47,6 @@ _CUT = {
     "max_tokens": "the answer was cut at max_tokens; raise it in the configuration",
     "context_full": "the answer was cut because the context is full: /compact makes room, /new begins anew",
     "interrupted": "stopped",
-}
-_OUTCOMES = {
-    "applied": "the change was written",
-    "rejected": "nothing was written: you rejected the change",
-    "refused": "nothing was written: a guard or a rule refused the change",
-    "nothing": "there was nothing to change",
 }
 
 
@@ -109,12 +110,12 @@ class Pump:
             case ReviewRequested(review):
                 self._status.change(activity="waiting for your review")
                 self._ask_about(review)
-            case ChangesApplied(_, changes):
-                self._show_changes(changes)
+            case ChangesApplied():
+                self._show_work(*describe_changes(event), is_error=False)
             case CheckStarted(command):
                 self._status.change(activity=f"checking: {command}")
             case CheckFinished():
-                self._show_check(event)
+                self._show_work(*describe_check(event), is_error=not event.passed)
             case Compacting(tokens, room):
                 self._transcript.add(
                     NoteEntry(f"the context is nearly full ({tokens:,} of {room:,} tokens): summarising")
@@ -130,15 +131,9 @@ class Pump:
             case _:
                 pass
 
-    def _show_changes(self, changes: ChangeSet) -> None:
-        entry = StepEntry(f"wrote {len(changes.files)} files")
-        patch = patch_of(changes).decode("utf-8", "replace")
-        entry.finish(f"+{changes.added_lines} -{changes.removed_lines}; /undo takes it back", patch, is_error=False)
-        self._transcript.add(entry)
-
-    def _show_check(self, event: CheckFinished) -> None:
-        entry = StepEntry(f"check {event.command}")
-        entry.finish(f"{event.summary} ({event.duration_ms / 1000:.1f} s)", event.output, is_error=not event.passed)
+    def _show_work(self, title: str, outcome: str, text: str, *, is_error: bool) -> None:
+        entry = StepEntry(title)
+        entry.finish(outcome, text, is_error=is_error)
         self._transcript.add(entry)
 
     def _show_prefill(self, event: PrefillProgress) -> None:
@@ -170,7 +165,7 @@ class Pump:
             self._end()
             return
         if event.report is not None:
-            self._transcript.add(NoteEntry(_OUTCOMES.get(event.report.outcome, event.report.outcome)))
+            self._transcript.add(NoteEntry(describe_end(event.report.outcome)))
         self._transcript.add(NoteEntry(summarize(event)))
         usage, timing = event.usage, event.timing
         self._end()

@@ -1,5 +1,6 @@
 """Fulfils what commands need of a screen: lists to choose from, panels, texts that take a while."""
 
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from khepri.agent.words import fenced
 from khepri.edits.checks import CheckOutcome
 from khepri.edits.review import Review
 from khepri.models.stores import Model, discover
+from khepri.tui.background import run_aside
 from khepri.tui.entries import MarkdownEntry, NoteEntry, StepEntry
 from khepri.tui.screens.picker import Choice, Picker
 
@@ -27,6 +29,7 @@ class Wishes:
 
     def __init__(self, app: "KhepriApp") -> None:
         self._app = app
+        self._commands: set[threading.Event] = set()
 
     def fulfil(self, outcome: Outcome) -> None:
         """Do what a command asked for, and show what it said."""
@@ -90,6 +93,14 @@ class Wishes:
             return
         entry = StepEntry(f"! {command}")
         self._app.say(entry)
+        cancelled = threading.Event()
+        self._commands.add(cancelled)
+
+        def run() -> CheckOutcome:
+            try:
+                return self._app.conversation.run_shell(command, cancelled)
+            finally:
+                self._commands.discard(cancelled)
 
         def show(outcome: CheckOutcome) -> None:
             said = f"{outcome.summary} ({outcome.confinement or 'not confined'}, {outcome.duration_ms / 1000:.1f} s)"
@@ -97,7 +108,19 @@ class Wishes:
             entry.toggle()
             self._app.transcript.changed(entry)
 
-        self.later(lambda: self._app.conversation.run_shell(command), show)
+        def fail(error: BaseException) -> None:
+            entry.finish("not run", "", is_error=True)
+            self._app.transcript.changed(entry)
+            self._app.show_error(error)
+
+        run_aside(self._app, run, show, fail)
+
+    def stop_commands(self) -> bool:
+        """Stop the commands of the user's that run; False if none does."""
+        running = tuple(self._commands)
+        for cancelled in running:
+            cancelled.set()
+        return bool(running)
 
     def _take_chosen_model(self, name: str | None) -> None:
         if name is not None and name != self._app.status.status.model:
@@ -182,13 +205,4 @@ class Wishes:
 
     def later(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
         """Do something that takes a while on a thread, and go on with what came of it."""
-
-        def run() -> None:
-            try:
-                result = work()
-            except Exception as error:  # shown like every other error
-                self._app.call_from_thread(self._app.show_error, error)
-            else:
-                self._app.call_from_thread(then, result)
-
-        self._app.run_worker(run, thread=True, exit_on_error=False, group="later")
+        run_aside(self._app, work, then, self._app.show_error)

@@ -2,19 +2,34 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from khepri.agent.commands import COMMANDS, Outcome, Wish, find_command, is_command, run_command
 from khepri.agent.conversation import Conversation
-from khepri.agent.events import Compacted, Compacting, Event, Finished
+from khepri.agent.events import (
+    ChangesApplied,
+    CheckFinished,
+    Compacted,
+    Compacting,
+    Event,
+    Finished,
+    PlanMade,
+    ReviewRequested,
+    StepFinished,
+)
+from khepri.agent.export import ExportFormat, export
+from khepri.agent.recording import Recording
 from khepri.agent.session import Session
 from khepri.config import Config
+from khepri.edits.change import ChangeSet, FileChange
+from khepri.edits.review import Decision
 from khepri.engine.job import Job
 from khepri.engine.request import Request
 from khepri.engine.worker import EngineWorker
-from khepri.errors import ContextFullError, ToolError, UsageError
+from khepri.errors import ContextFullError, KhepriError, ToolError, UsageError
 from khepri.models import stores
 from khepri.repo.root import Repository
 
@@ -50,14 +65,14 @@ def prompts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
 
 
 @pytest.fixture
-def make(root: Path, tiny_model: Path) -> MakeConversation:
+def make(root: Path, endless_model: Path) -> MakeConversation:
     def make(session: str | None = None, **changes: object) -> Conversation:
         values = {"max_tokens": 16, "threads": 1, "extra_buffers": "off", "map_tokens": 60, **changes}
         config = Config(**values)  # type: ignore[arg-type]
         repository = Repository.open(root)
 
         def open_session(name: str) -> Session:
-            return Session(repository, config, stores.find(name or str(tiny_model)), use_tools=False)
+            return Session(repository, config, stores.find(name or str(endless_model)), use_tools=False)
 
         conversation = Conversation(repository, config, open_session, session)
         conversation.open()
@@ -177,6 +192,48 @@ def test_a_conversation_is_summarised_when_the_user_asks_and_goes_on_from_it(
 
 def run(conversation: Conversation, line: str) -> Outcome:
     return run_command(conversation, line)
+
+
+def test_a_change_is_written_down_and_is_no_part_of_the_talk(
+    make: MakeConversation, prompts: list[tuple[int, ...]]
+) -> None:
+    first = make(context_tokens=4096)
+    ask(first, "Where is retry?")
+    told = first.history.prompt
+    first.close()
+    again = make(first.history.session_id, context_tokens=4096)
+    outcome = run(again, "/refactor retry should add one")
+    assert outcome.task is not None
+    with suppress(KhepriError):
+        for event in outcome.task.events():
+            if isinstance(event, ReviewRequested):
+                event.review.answer(Decision.reject())
+    turn = again.history.turns[-1]
+    assert turn.is_change
+    assert turn.asked == "/refactor retry should add one"
+    assert turn.finished is not None or turn.failure
+    assert again.history.prompt == told
+    again.history.check_integrity()
+    ask(again, "And then?")
+    assert prompts[-1][: len(told)] == told
+    assert "retry should add one" in export(again.history, ExportFormat.MARKDOWN)
+    again.close()
+    assert make(again.history.session_id).history == again.history
+
+
+def test_what_a_change_did_is_told_from_the_file_alone(root: Path) -> None:
+    told = Recording(root / "one.jsonl", root, "tiny")
+    told.change("rename it")
+    told.witness(PlanMade(("rename a to b",)))
+    told.witness(StepFinished(1, 1, "renamed a", is_refused=False))
+    told.witness(ChangesApplied(1, ChangeSet("rename it", (FileChange("a.py", b"a\n", b"b\n"),))))
+    told.witness(CheckFinished("pytest -q", False, "exit status 1", "1 failed", 12.0, ""))
+    told.close()
+    (turn,) = Recording(root / "one.jsonl", root, "tiny").history.turns
+    assert turn.notices == [("1. rename a to b", False), ("1 of 1: renamed a", False)]
+    assert [(work.title, work.is_error) for work in turn.work] == [("wrote 1 files", False), ("check pytest -q", True)]
+    assert "-a\n+b\n" in turn.work[0].text
+    assert turn.work[1].text == "1 failed"
 
 
 def test_files_are_added_once_and_dropped(make: MakeConversation) -> None:

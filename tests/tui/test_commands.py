@@ -1,12 +1,16 @@
 """Commands, lists and keys in the app."""
 
+import threading
 from pathlib import Path
 
 import pytest
+from textual import events
 from textual.widgets import Input, SelectionList
 
 from khepri import paths
 from khepri.agent.conversation import Conversation
+from khepri.agent.session import Session
+from khepri.agent.task import Question
 from khepri.config import Config
 from khepri.edits.change import ChangeSet, FileChange
 from khepri.edits.review import Review
@@ -129,6 +133,61 @@ async def test_without_a_model_the_app_says_what_to_do_and_what_is_written_waits
         assert app.status.status.activity == "no model"
         await pilot.press(*"why", "enter")
         await wait_until(pilot, lambda: app.status.status.queued == 1)
+
+
+async def test_a_command_of_the_shell_is_shown_and_stopped(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await pilot.press(*"!echo one; sleep 600", "enter")
+        await wait_until(pilot, lambda: bool(app._wishes._commands))
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: "→ stopped" in said_lines(app))
+        assert not app._wishes._commands
+        await pilot.press(*"!exit 3", "enter")
+        await wait_until(pilot, lambda: "→ exit status 3" in said_lines(app))
+
+
+def said_lines(app: KhepriApp) -> str:
+    transcript = app.transcript
+    return "\n".join(transcript.render_line(y).text for y in range(transcript.size.height))
+
+
+async def test_what_a_message_names_is_read_while_it_is_written(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drafts: list[Question] = []
+    monkeypatch.setattr(Session, "prefill_early", lambda session, draft: drafts.append(draft))
+    app = make_app()
+    async with running(app) as pilot:
+        await wait_until(pilot, lambda: bool(app._names.files))
+        await pilot.press(*"@retry.py")
+        await wait_until(pilot, lambda: drafts[-1].mentions == ("retry.py",))
+        seen = len(drafts)
+        await pilot.press("escape", *" why do")
+        app.composer.post_message(events.Paste("x\n" * 100))
+        await wait_until(pilot, lambda: bool(drafts[-1].attachments))
+        assert len(drafts) == seen + 1
+        assert drafts[-1].mentions == ("retry.py",)
+
+
+async def test_while_the_model_loads_the_app_says_what_it_does_and_can_be_left(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released = threading.Event()
+
+    def open_session(name: str) -> Session:
+        released.wait(60)
+        raise NoModelError("there is no model", "khepri models pull")
+
+    repository = Repository.open(root)
+    conversation = Conversation(repository, Config(model="slow"), open_session)
+    app = KhepriApp(Start(conversation, "network strong", lambda: "", "khepri-dark", lambda: "", lambda: ""))
+    async with running(app) as pilot:
+        await wait_until(pilot, lambda: app.status.status.activity.startswith("loading slow, "))
+        assert conversation.is_loading
+        await pilot.press("ctrl+q")
+        await wait_until(pilot, lambda: app.return_value == 0)
+    released.set()
 
 
 CHANGES = ChangeSet(

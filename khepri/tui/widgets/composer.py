@@ -67,13 +67,6 @@ class Composer(TextArea):
             super().__init__()
             self.before_cursor = before_cursor
 
-    class Pasted(Message):
-        """A large text was pasted."""
-
-        def __init__(self, pastes: tuple[Paste, ...]) -> None:
-            super().__init__()
-            self.pastes = pastes
-
     class EditorWanted(Message):
         """The user wants to write in an editor of his own."""
 
@@ -122,10 +115,14 @@ class Composer(TextArea):
         self.load_text(text)
         self.move_cursor(self.document.end)
 
+    @property
+    def draft(self) -> tuple[str, tuple[Paste, ...]]:
+        """What is written so far, with the pastes that it still names."""
+        return self.text, tuple(paste for paste in self._pastes if paste.label in self.text)
+
     def take(self) -> tuple[str, tuple[Paste, ...]]:
         """Return what is written with the pastes that it still names, and begin anew."""
-        text = self.text
-        pastes = tuple(paste for paste in self._pastes if paste.label in text)
+        text, pastes = self.draft
         self._pastes = []
         self._completion.show(())
         self._history.add(text.strip())
@@ -228,7 +225,6 @@ class Composer(TextArea):
             paste = Paste(f"[paste {len(self._pastes) + 1}: {lines:,} lines, {len(text):,} characters]", text)
             self._pastes.append(paste)
             text = paste.label
-            self.post_message(self.Pasted(tuple(self._pastes)))
         self.insert(text)
 
     def _fit_height(self) -> None:
