@@ -1,7 +1,7 @@
 """The app: composes the screen, routes what the user does, and begins and ends the rest.
 
-What is drawn where belongs to the widgets, what a turn is to ``turns``, how events are shown to ``pump``, and what a
-command needs of the screen to ``wishes``.
+What is drawn where belongs to the widgets, what a turn is to ``turns``, how events are shown to ``pump``, what
+comes late to ``loading``, and what a command needs of the screen to ``wishes``.
 """
 
 import asyncio
@@ -18,18 +18,16 @@ from textual.widgets import Footer
 
 from khepri import paths
 from khepri.agent import commands
-from khepri.agent.listings import no_model_text
 from khepri.agent.task import Attachment
 from khepri.agent.words import describe_error
-from khepri.errors import KhepriError, NoModelError
-from khepri.models.stores import Model
+from khepri.errors import KhepriError
 from khepri.tui import themes
-from khepri.tui.background import run_aside
-from khepri.tui.completing import Names, completions, gather_files, gather_symbols, mentions_of
+from khepri.tui.completing import Names, completions, mentions_of
 from khepri.tui.composer_history import ComposerHistory
 from khepri.tui.driver import TerminalDriver
 from khepri.tui.editor import edit_in_editor
-from khepri.tui.entries import Entry, MarkdownEntry, NoteEntry, UserEntry, entries_of
+from khepri.tui.entries import Entry, NoteEntry, UserEntry, entries_of
+from khepri.tui.loading import Loader
 from khepri.tui.paint import Tone
 from khepri.tui.pump import Pump
 from khepri.tui.start import Start
@@ -42,7 +40,6 @@ from khepri.tui.wishes import Wishes
 
 _FOLDER: Final = Path(__file__).parent
 _FRAME_S: Final = 1 / 30
-_LOAD_LOOK_S: Final = 0.5
 _SECOND_PRESS_S: Final = 2.0
 _TERMINATED: Final = 143
 _HUNG_UP: Final = 129
@@ -74,12 +71,12 @@ class KhepriApp(App[int]):
         self.start = start
         self.conversation = start.conversation
         self.turns = Turns()
+        self.loader = Loader(self)
         self._wishes = Wishes(self)
         self._names = Names()
+        self._names_are_old = False
         self._pump: Pump | None = None
         self._frames: Timer | None = None
-        self._load_timer: Timer | None = None
-        self._load_started_s = 0.0
         self._draft: tuple[tuple[Attachment, ...], tuple[str, ...]] = ((), ())
         self._interrupted_s = -_SECOND_PRESS_S
         for theme in themes.themes():
@@ -131,7 +128,6 @@ class KhepriApp(App[int]):
         )
         self._pump = Pump(self.transcript, self.status, self._wishes.ask_about)
         self._frames = self.set_interval(_FRAME_S, self._frame, pause=True)
-        self._load_timer = self.set_interval(_LOAD_LOOK_S, self._show_load, pause=True)
         self.composer.focus()
         self.theme_changed_signal.subscribe(self, lambda theme: self.transcript.set_look(themes.look_of(theme)))
         loop = asyncio.get_running_loop()
@@ -139,78 +135,25 @@ class KhepriApp(App[int]):
         loop.add_signal_handler(signal.SIGHUP, self.exit, _HUNG_UP)
         loop.add_signal_handler(signal.SIGINT, self.action_interrupt)
         self.redraw()
-        self.call_after_refresh(self.load)
+        self.call_after_refresh(self.loader.load)
+        self.call_after_refresh(self.loader.gather_names)
         if start.choose_session:
             self.call_after_refresh(self.run_command, "/sessions")
 
-    def load(self, unload_for: str | None = None) -> None:
-        """Open the session and load its model, beside everything else.
-
-        Args:
-            unload_for: Name of a model that takes the place of the one in use; None if there is none yet.
-        """
-
-        def open_session() -> Model:
-            if unload_for is not None:
-                self.conversation.unload(unload_for)
-            opened = self.conversation.open()
-            self.call_later(self._begin_to_serve)
-            opened.wait_loaded()
-            return opened.model
-
-        assert self._load_timer is not None
-        self._load_started_s = time.monotonic()
-        self._load_timer.resume()
-        run_aside(self, open_session, self._show_loaded, self._show_load_failed)
-
-    def _begin_to_serve(self) -> None:
+    def begin_to_serve(self) -> None:
         """Let questions begin: the session is there, though its model may still be loading."""
         self.turns.serve_with(self.conversation.submit)
         self._read_ahead()
         self._begin_next()
 
-    def _show_load(self) -> None:
-        """Say what the load is busy with, and for how long already: the first one may measure for a while."""
-        session = self.conversation.session
-        doing = session.load_doing if session is not None else "loading"
-        name = session.model.name if session is not None else self.conversation.model or "the model"
-        self.status.change(activity=f"{doing} {name}, {time.monotonic() - self._load_started_s:.0f} s")
+    def take_names(self, names: Names, branch: str) -> None:
+        """Offer these names from now on."""
+        self._names = names
+        self.status.change(branch=branch)
 
-    def _show_loaded(self, model: Model) -> None:
-        self._end_load()
-        self.status.change(model=model.name)
-        if not self.turns.is_busy:
-            self.status.change(activity="")
-        self._gather_names()
-
-    def _show_load_failed(self, error: BaseException) -> None:
-        """Say what went wrong, and offer what there is."""
-        self._end_load()
-        self.turns.serve_with(None)
-        self.status.change(activity="no model")
-        if isinstance(error, NoModelError) and not self.conversation.model:
-            self.transcript.add(MarkdownEntry(no_model_text()))
-        else:
-            self.show_error(error)
+    def offer_models(self) -> None:
+        """Let the user choose among the models on this machine."""
         self._wishes.offer_models()
-
-    def _end_load(self) -> None:
-        if self._load_timer is not None:
-            self._load_timer.pause()
-
-    def _gather_names(self) -> None:
-        """Find what can be mentioned, and the branch: files first, which are there at once."""
-        repository = self.conversation.repository
-
-        def show(found: tuple[Names, str]) -> None:
-            self._names, branch = found
-            self.status.change(branch=branch)
-
-        def show_files(found: tuple[Names, str]) -> None:
-            show(found)
-            run_aside(self, lambda: (gather_symbols(repository, found[0]), found[1]), show, self.show_error)
-
-        run_aside(self, lambda: (gather_files(repository), self.start.branch()), show_files, self.show_error)
 
     def on_composer_written(self, message: Composer.Written) -> None:
         """Offer what could be meant, and let the model read the files that are named while the user still writes."""
@@ -350,6 +293,7 @@ class KhepriApp(App[int]):
         if outcome.task is not None:
             self.say(UserEntry(text))
             self.turns.watch(outcome.task)
+            self._names_are_old = True
             self._resume_frames()
 
     def _stop(self) -> bool:
@@ -384,6 +328,9 @@ class KhepriApp(App[int]):
                 self.say(NoteEntry(self.conversation.problem, Tone.WARNING))
             self._begin_next()
             self._read_ahead()
+            if self._names_are_old:
+                self._names_are_old = False
+                self.loader.gather_names()
 
 
 def _attachments(pastes: tuple[Paste, ...]) -> tuple[Attachment, ...]:

@@ -22,6 +22,12 @@ from khepri.repo.text import printable
 from khepri.tui.markdown_blocks import Piece
 
 _LEAST_WIDTH = 8
+_SAMPLES = (
+    Piece("# Head\n\nSome *words* of **text** with `code` and [a link](x).\n\n> Quoted.\n\n1. one\n   - two\n\n---\n"),
+    Piece("| a | b |\n|---|---|\n| 1 | 2 |\n"),
+    Piece("x = 1", ""),
+    *(Piece("x = 1", language) for language in ("python", "sh", "json", "diff")),
+)
 
 
 class Tone(StrEnum):
@@ -91,6 +97,16 @@ class Look:
             }
         )
         return Console(width=80, theme=theme, color_system="truecolor", force_terminal=True, legacy_windows=False)
+
+
+def warm_up(look: Look) -> None:
+    """Draw one of everything, so that what libraries load with the first of a kind holds no frame up later.
+
+    Any thread, with a look of its own. Takes some tenths of a second.
+    """
+    for piece in _SAMPLES:
+        draw_markdown(piece, look, 80)
+    draw_plain("text", look, 80, Tone.TEXT)
 
 
 def draw_markdown(piece: Piece, look: Look, width: int) -> list[Strip]:

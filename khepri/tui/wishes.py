@@ -107,6 +107,7 @@ class Wishes:
             entry.finish(said, outcome.output, is_error=not outcome.passed)
             entry.toggle()
             self._app.transcript.changed(entry)
+            self._app.loader.gather_names()
 
         def fail(error: BaseException) -> None:
             entry.finish("not run", "", is_error=True)
@@ -132,7 +133,7 @@ class Wishes:
             return
         self._app.turns.serve_with(None)
         self._app.status.change(model=name, activity=f"loading {name}")
-        self._app.load(name)
+        self._app.loader.load(name)
 
     def _choose_session(self) -> None:
         self.later(self._app.conversation.sessions, self._show_sessions)

@@ -1,0 +1,99 @@
+"""Brings what the app begins without: the model, and the names that can be mentioned. The user can type meanwhile."""
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from textual.timer import Timer
+
+from khepri.agent.listings import no_model_text
+from khepri.errors import NoModelError
+from khepri.models.stores import Model
+from khepri.tui import themes
+from khepri.tui.background import run_aside
+from khepri.tui.completing import Names, gather_files, gather_symbols
+from khepri.tui.entries import MarkdownEntry
+from khepri.tui.paint import warm_up
+
+if TYPE_CHECKING:
+    from khepri.tui.app import KhepriApp
+
+_LOOK_S: Final = 0.5
+
+
+class Loader:
+    """Loads on threads of its own, and tells the app. The event loop's thread only."""
+
+    def __init__(self, app: "KhepriApp") -> None:
+        self._app = app
+        self._timer: Timer | None = None
+        self._started_s = 0.0
+
+    def load(self, unload_for: str | None = None) -> None:
+        """Open the session and load its model.
+
+        Args:
+            unload_for: Name of a model that takes the place of the one in use; None if there is none yet.
+        """
+        app = self._app
+        look = themes.look_of(app.current_theme)
+
+        def open_session() -> Model:
+            if unload_for is not None:
+                app.conversation.unload(unload_for)
+            opened = app.conversation.open()
+            app.call_later(app.begin_to_serve)
+            warm_up(look)
+            opened.wait_loaded()
+            return opened.model
+
+        self._started_s = time.monotonic()
+        if self._timer is None:
+            self._timer = app.set_interval(_LOOK_S, self._show)
+        else:
+            self._timer.resume()
+        run_aside(app, open_session, self._end, self._fail)
+
+    def gather_names(self) -> None:
+        """Find what can be mentioned, and the branch, as they are now: files first, which are there at once."""
+        app, repository = self._app, self._app.conversation.repository
+
+        def show(found: tuple[Names, str]) -> None:
+            app.take_names(*found)
+
+        def show_files(found: tuple[Names, str]) -> None:
+            show(found)
+            run_aside(app, lambda: (gather_symbols(repository, found[0]), found[1]), show, app.show_error)
+
+        run_aside(app, lambda: (gather_files(repository), app.start.branch()), show_files, app.show_error)
+
+    def _show(self) -> None:
+        """Say what the load is busy with, and for how long already: the first one may measure for a while."""
+        conversation = self._app.conversation
+        if not conversation.is_loading:
+            return
+        session = conversation.session
+        doing = session.load_doing if session is not None else "loading"
+        name = session.model.name if session is not None else conversation.model or "the model"
+        self._app.status.change(activity=f"{doing} {name}, {time.monotonic() - self._started_s:.0f} s")
+
+    def _end(self, model: Model) -> None:
+        self._pause()
+        self._app.status.change(model=model.name)
+        if not self._app.turns.is_busy:
+            self._app.status.change(activity="")
+
+    def _fail(self, error: BaseException) -> None:
+        """Say what went wrong, and offer what there is."""
+        app = self._app
+        self._pause()
+        app.turns.serve_with(None)
+        app.status.change(activity="no model")
+        if isinstance(error, NoModelError) and not app.conversation.model:
+            app.transcript.add(MarkdownEntry(no_model_text()))
+        else:
+            app.show_error(error)
+        app.offer_models()
+
+    def _pause(self) -> None:
+        if self._timer is not None:
+            self._timer.pause()
