@@ -18,6 +18,8 @@ _RESTORE: Final = (
     r"\033[<u"  # plain keys
     r"\033[?7h\033[?25h"  # wrapped lines, visible cursor
     r"\033[?1049l\033[0m"  # the screen from before
+    # The shell may have written its prompt on the screen that is gone.
+    r"\r\nkhepri was killed; the terminal is restored, press Enter\r\n"
 )
 # A process in a session of its own may set the modes of a terminal whoever is in the foreground.
 _WATCH: Final = """
