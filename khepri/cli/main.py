@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from khepri import __version__
 from khepri.cli import exits, interrupts, streams
+from khepri.cli.options import AsJson, Backend, Cwd, Draft, DraftModel, Files, Gamma, ModelName, Seed
 from khepri.errors import CancelledError
 
 if TYPE_CHECKING:
@@ -69,15 +70,6 @@ sessions_app = typer.Typer(
 )
 app.add_typer(sessions_app, name="sessions")
 
-Cwd = Annotated[Path, typer.Option("--cwd", metavar="DIR", help="Work in this folder instead of the current one.")]
-BackendOption = Annotated[
-    str | None,
-    typer.Option(
-        "--backend", metavar="auto|llama_cpp|ik_llama", help="The library that runs the model. [default: auto]"
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-
 
 def _show_version(wanted: bool) -> None:
     if wanted:
@@ -129,41 +121,24 @@ def ask(
     question: Annotated[
         str | None, typer.Argument(help="What you want to know. Text on standard input is read along with it.")
     ] = None,
-    file: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--file", "-f", metavar="FILE", help="Show this file to the model; relative to --cwd; repeatable."
-        ),
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option("--model", "-m", metavar="NAME", help="Name or path of a model; see khepri models.")
-    ] = None,
+    file: Files = None,
+    model: ModelName = None,
     max_tokens: Annotated[
         int | None, typer.Option(metavar="N", help="Most tokens of the answer. [default: 1024]")
     ] = None,
     temperature: Annotated[
         float | None, typer.Option(metavar="T", help="0 is deterministic, above 0 varies. [default: 0]")
     ] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of the choices above temperature 0.")] = None,
+    seed: Seed = None,
     steps: Annotated[int | None, typer.Option(metavar="N", help="Most tool calls. [default: 8]")] = None,
-    draft: Annotated[
-        str | None,
-        typer.Option(
-            metavar="off|suffix|model|all",
-            help="Who proposes tokens ahead; never changes what is said, only how fast. [default: suffix]",
-        ),
-    ] = None,
-    draft_model: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The smaller model that drafts, with --draft model or all.")
-    ] = None,
-    gamma: Annotated[
-        str | None, typer.Option(metavar="N|auto", help="Proposed tokens verified in one pass. [default: auto]")
-    ] = None,
+    draft: Draft = None,
+    draft_model: DraftModel = None,
+    gamma: Gamma = None,
     exact: Annotated[
         bool, typer.Option("--exact", help="The same tokens as plain decoding, to the bit; on llama_cpp, slower.")
     ] = False,
     no_tools: Annotated[bool, typer.Option("--no-tools", help="Answer without looking into the repository.")] = False,
-    backend: BackendOption = None,
+    backend: Backend = None,
     cwd: Cwd = Path("."),
     as_json: AsJson = False,
     stream_json: Annotated[bool, typer.Option("--stream-json", help="Print one JSON event a line.")] = False,
@@ -207,12 +182,7 @@ def refactor(
             "--target", "-t", metavar="PATH[:NAME]", help="Have just this file or definition written anew; repeatable."
         ),
     ] = None,
-    file: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--file", "-f", metavar="FILE", help="Show this file to the model; relative to --cwd; repeatable."
-        ),
-    ] = None,
+    file: Files = None,
     check: Annotated[
         list[str] | None,
         typer.Option(metavar="CMD", help="Run this before and after; what fails, the model mends. Repeatable."),
@@ -220,13 +190,9 @@ def refactor(
     no_check: Annotated[bool, typer.Option("--no-check", help="Run no checks.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Write without asking, unless a rule forbids it.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing; print a patch for git apply.")] = False,
-    model: Annotated[
-        str | None, typer.Option("--model", "-m", metavar="NAME", help="Name or path of a model; see khepri models.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of the choices above temperature 0.")] = None,
-    draft: Annotated[
-        str | None, typer.Option(metavar="off|suffix|model|all", help="Who proposes tokens ahead. [default: suffix]")
-    ] = None,
+    model: ModelName = None,
+    seed: Seed = None,
+    draft: Draft = None,
     edit_form: Annotated[
         str | None, typer.Option(metavar="function|file|blocks", help="What the model writes. [default: function]")
     ] = None,
@@ -306,17 +272,15 @@ def prove(
     draft: Annotated[
         str | None, typer.Option(metavar="suffix|model|all", help="Who proposes tokens ahead. [default: suffix]")
     ] = None,
-    draft_model: Annotated[str | None, typer.Option(metavar="NAME", help="The smaller model that drafts.")] = None,
-    gamma: Annotated[
-        str | None, typer.Option(metavar="N|auto", help="Proposed tokens verified in one pass. [default: auto]")
-    ] = None,
+    draft_model: DraftModel = None,
+    gamma: Gamma = None,
     exact: Annotated[
         bool, typer.Option("--exact", help="Under settings that promise the same tokens: one difference is a failure.")
     ] = False,
     tokens: Annotated[
         int | None, typer.Option(metavar="N", help="Compare at least N tokens. [default: 1500, with --exact 5000]")
     ] = None,
-    backend: BackendOption = None,
+    backend: Backend = None,
     cwd: Cwd = Path("."),
     as_json: AsJson = False,
 ) -> None:
@@ -485,20 +449,12 @@ def bench(
         Path | None,
         typer.Option(metavar="FILE", help="Where --sweep writes its picture (SVG). [default: khepri-sweep.svg]"),
     ] = None,
-    model: Annotated[
-        str | None, typer.Option("--model", "-m", metavar="NAME", help="Name or path of a model; see khepri models.")
-    ] = None,
-    draft: Annotated[
-        str | None, typer.Option(metavar="off|suffix|model|all", help="Who drafts. [default: suffix]")
-    ] = None,
-    draft_model: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The smaller model that drafts. [default: the catalogue's]")
-    ] = None,
-    gamma: Annotated[
-        str | None, typer.Option(metavar="N|auto", help="Proposed tokens verified in one pass. [default: auto]")
-    ] = None,
+    model: ModelName = None,
+    draft: Draft = None,
+    draft_model: DraftModel = None,
+    gamma: Gamma = None,
     repeats: Annotated[int | None, typer.Option(metavar="N", help="How often each item runs. [default: 3]")] = None,
-    backend: BackendOption = None,
+    backend: Backend = None,
     cwd: Cwd = Path("."),
     as_json: AsJson = False,
 ) -> None:

@@ -23,6 +23,8 @@ from khepri.engine.request import DrafterName
 
 # A draft has to promise this much more than plain decoding, as costs and acceptance are known to a few per cent only.
 _MARGIN = 0.12
+# Of widths that promise nearly as much, within this share, the narrowest is taken: less is lost if the draft is wrong.
+_FLAT = 0.07
 # How many drafts an estimate remembers, and how many its expectation counts for before the first of them.
 _MEMORY_DRAFTS = 12.0
 _PRIOR_DRAFTS = 4.0
@@ -142,7 +144,8 @@ class Horizon:
         rates = self._rates(drafter, evidence, most, self._step, certain)
         # What is forced behind the last guess gains nothing by being drafted, and is lost if the guess is wrong.
         ends = [gamma for gamma in range(most + 1) if not any(certain[gamma - 1 : gamma] if gamma else ())]
-        best = max(ends, key=rates.__getitem__)
+        best_rate = max(rates[gamma] for gamma in ends)
+        best = next(gamma for gamma in ends if rates[gamma] >= (1.0 - _FLAT) * best_rate)
         if rates[best] > (1.0 + _MARGIN) * rates[0]:
             learner.missed_ms += 1.0 / rates[0] - 1.0 / rates[best]
             if learner.missed_ms < setup_ms:

@@ -32,6 +32,9 @@ _PACE_STEP = math.log(2.0)
 _SHAPE_GAIN = 0.1
 _SHAPE_STEP = 0.2
 _GUESS_STEP = math.log(2.0)
+# A machine that has become faster than this since a depth was timed was busy then, which makes wide passes dearer
+# beside narrow ones than they are: it is timed once more.
+_WAS_BUSY = math.log(0.85)
 # What the calibration of a width counts for, in passes.
 _MEASURED_SAMPLES = 8
 _MOST_IDENTITIES = 32
@@ -71,8 +74,8 @@ class PassCosts:
         self._last_rows = 0
 
     def needs_measuring(self, depth: int) -> bool:
-        """Tell if nothing was measured yet near ``depth``, the number of tokens in the cache."""
-        return _bucket_of(depth) not in self._buckets
+        """Tell if nothing was measured yet near ``depth``, the number of tokens in the cache, or on a busy machine."""
+        return _bucket_of(depth) not in self._buckets or self._log_pace < _WAS_BUSY
 
     def measure(self, decode_dummy: Callable[[int], float], depth: int, most_rows: int = MOST_ROWS) -> None:
         """Time a few widths at ``depth`` and keep the shortest time of each.
@@ -86,7 +89,8 @@ class PassCosts:
             depth: Tokens in the cache.
             most_rows: Widest pass that there is room for.
         """
-        bucket, spent_ms, pace = _Bucket(depth), 0.0, math.exp(self._log_pace)
+        is_renewed = _bucket_of(depth) in self._buckets
+        bucket, spent_ms, pace = _Bucket(depth), 0.0, 1.0 if is_renewed else math.exp(self._log_pace)
         for group in _WIDTHS:
             widths = [rows for rows in group if rows <= most_rows]
             expected_ms = _ROUNDS * pace * sum(bucket.curve[rows - 1] for rows in widths if bucket.curve)
@@ -102,6 +106,8 @@ class PassCosts:
                 bucket.refresh()
         if bucket.knots:
             self._buckets[_bucket_of(depth)] = bucket
+            if is_renewed:
+                self._log_pace = 0.0
 
     def observe(self, rows: int, depth: int, ms: float) -> None:
         """Learn from a real pass; one that something else delayed moves the table by a few per cent at most."""

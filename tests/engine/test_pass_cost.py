@@ -271,6 +271,22 @@ def test_the_pace_is_learnt_at_a_depth_that_was_not_measured_too() -> None:
     assert costs.cost_ms(1, 9000) == pytest.approx(2 * true_ms(1), rel=0.01)
 
 
+def test_a_depth_that_was_timed_on_a_busy_machine_is_timed_once_more_when_it_is_idle() -> None:
+    costs = PassCosts()
+    # Whoever shares the cores with others pays more for wide passes than for narrow ones.
+    costs.measure(lambda rows: true_ms(rows) * (1.3 + 0.1 * rows), 0)
+    assert not costs.needs_measuring(0)
+    for _ in range(12):
+        costs.observe(1, 0, true_ms(1))
+    assert costs.needs_measuring(0)
+    costs.measure(true_ms, 0)
+    assert not costs.needs_measuring(0)
+    assert costs.cost_ms(8, 0) == pytest.approx(true_ms(8))
+    for _ in range(12):
+        costs.observe(1, 0, 0.95 * true_ms(1))
+    assert not costs.needs_measuring(0)
+
+
 def test_a_depth_that_is_measured_on_a_busy_machine_costs_what_it_does_there_and_is_saved_as_if_idle(
     tmp_path: Path,
 ) -> None:

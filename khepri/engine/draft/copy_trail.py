@@ -16,7 +16,10 @@ MOST_REPLACEMENTS: Final = 16
 LONGEST_REPLACEMENT: Final = 6
 """Tokens on either side of a replacement that is remembered: names and numbers, not rewritten lines."""
 _REACH_TOKENS: Final = 48
-"""How far behind the place where the copy was left its continuation is looked for, and how long a change may get."""
+"""How far behind the place where the copy was left its continuation is looked for. While no more than this was put in,
+one token of the source is enough to guess that it goes on there."""
+_LONGEST_CHANGE_TOKENS: Final = 320
+"""So much may be put in between, a docstring or a new branch, before what follows counts as another text."""
 _BACK_TOKENS: Final = 2
 """A line that is put in ends like the line before it, so that the source goes on where it was left."""
 _RESUMED_EVIDENCE: Final = 3
@@ -106,7 +109,7 @@ class CopyTrail:
     @property
     def is_lost(self) -> bool:
         """True if so much was put in that the text is no copy any more."""
-        return len(self._changed) > _REACH_TOKENS
+        return len(self._changed) > _LONGEST_CHANGE_TOKENS
 
     def commit(self, token: int) -> None:
         """Note the next token of the text."""
@@ -135,7 +138,7 @@ class CopyTrail:
             rest = list(new[len(self._changed) :])
             return Guess((rest + self._copy(self._position + len(old), limit))[:limit], self.copied)
         resumption = self._resumption()
-        if resumption is None:
+        if resumption is None or len(self._changed) > _REACH_TOKENS:
             return Guess([], 0)
         is_likely = resumption.copied and self.most_copied >= _PROVEN_TOKENS
         evidence = _RESUMED_EVIDENCE if is_likely else 1

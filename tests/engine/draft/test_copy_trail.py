@@ -106,8 +106,17 @@ def test_a_text_that_shares_nothing_more_with_the_source_is_lost() -> None:
     commit(trail, [NEW] * 20)
     assert not trail.is_lost
     assert trail.propose(3) == ([], 0)
-    commit(trail, [NEW] * 40)
+    commit(trail, [NEW] * 400)
     assert trail.is_lost
+
+
+def test_behind_a_long_insertion_it_takes_two_tokens_of_the_source_to_go_on() -> None:
+    trail = trail_in(SOURCE, 10)
+    commit(trail, [NEW] * 150)
+    commit(trail, [SOURCE[10]])
+    assert trail.propose(3).tokens == []
+    commit(trail, [SOURCE[11]])
+    assert trail.propose(3).tokens == list(SOURCE[12:15])
 
 
 def test_the_end_of_the_source_ends_the_guess() -> None:
