@@ -154,6 +154,35 @@ def test_a_signal_leaves_the_terminal_sane_and_the_session_whole(
     assert re.search(r"khepri --resume \d{8}-\d{6}-[0-9a-f]{4}", screen)
 
 
+DEFECT = """
+import sys
+from khepri.tui.app import KhepriApp
+from khepri.__main__ import main
+
+KhepriApp.action_help = lambda app: 1 / 0
+sys.exit(main())
+"""
+
+
+@pytest.mark.slow
+def test_a_defect_of_the_app_is_said_in_words_and_leaves_the_terminal_sane(
+    terminal: Tmux, repository: Path, tiny_model: Path, tmp_path: Path
+) -> None:
+    model = tmp_path / "tiny.gguf"
+    shutil.copyfile(tiny_model, model)
+    program = tmp_path / "defect.py"
+    program.write_text(DEFECT, encoding="utf-8")
+    terminal.type(f"stty -g > before; {sys.executable} {program} --model {model}; echo CODE=$?")
+    terminal.press("Enter")
+    terminal.wait_for("Ask about this repository")
+    terminal.press("F1")
+    screen = terminal.wait_for("CODE=1")
+    assert "ZeroDivisionError" in screen
+    assert "please report it" in screen
+    assert "Traceback" not in screen
+    assert_is_sane(terminal, repository)
+
+
 @pytest.mark.slow
 def test_the_app_is_suspended_and_comes_back(
     terminal: Tmux, repository: Path, tiny_model: Path, tmp_path: Path
