@@ -7,6 +7,7 @@ from pathlib import Path
 
 import gguf
 import pytest
+from hypothesis import HealthCheck, settings
 
 from khepri.engine.backend import Batch, Logits
 from khepri.engine.backends.llama_cpp import LlamaCppBackend
@@ -16,7 +17,13 @@ from khepri.models.catalogue import DEFAULT_TARGET
 from tests.support.lasting import TOKEN_S
 from tests.support.tiny_model import CONTROL_TOKENS, USER_TOKENS, write_tiny_model
 
-pytest.register_assert_rewrite("tests.engine.conformance")
+pytest.register_assert_rewrite("tests.engine.conformance", "tests.support.prefill")
+
+# The same examples every time, on machines of any speed; `--hypothesis-profile=default` searches for others.
+settings.register_profile(
+    "steady", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("steady")
 
 # What a shell starts in the background ignores interrupts, and so would every child that a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -102,6 +102,7 @@ class Session:
 
     def go_on_with(self, recording: Recording) -> None:
         """Write down what happens from here on, and go on from what the recording already holds. Between tasks only."""
+        self._engine.rest()
         self._recording = recording
         self._context.go_on_with(recording.history)
 

@@ -201,7 +201,7 @@ def _prompt(backend: Backend) -> tuple[int, ...]:
 
 def _kv_bytes(backend: Backend) -> int:
     """Return what the keys and values of a full context take; a recurrent state does not grow."""
-    state_bytes = len(backend.sequence_state(0))
+    state_bytes = backend.sequence_bytes(0)
     if not backend.capabilities.can_remove_tail:
         return state_bytes
     return state_bytes * backend.capabilities.context_tokens // (PREFILL_TOKENS + DECODE_TOKENS)

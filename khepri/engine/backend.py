@@ -207,10 +207,16 @@ class Backend(Protocol):
     def sequence_bytes(self, sequence: int) -> int:
         """Return how many bytes ``sequence_state`` would return, at little cost."""
 
-    def sequence_state(self, sequence: int) -> bytes:
-        """Return the keys and values of a sequence as bytes that ``restore_sequence`` takes."""
+    def sequence_state(self, sequence: int, memory: memoryview | None = None) -> memoryview:
+        """Return the keys and values of a sequence as bytes that ``restore_sequence`` takes.
 
-    def restore_sequence(self, sequence: int, state: bytes) -> bool:
+        Args:
+            sequence: Sequence id.
+            memory: What the bytes are written to and the result is a view on, at least ``sequence_bytes`` long; None
+                takes fresh memory, which takes longer.
+        """
+
+    def restore_sequence(self, sequence: int, state: bytes | memoryview) -> bool:
         """Fill an empty sequence from ``sequence_state``'s bytes; False if the library refuses them."""
 
     def close(self) -> None:

@@ -10,7 +10,8 @@ import json
 import os
 import stat
 import tempfile
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -66,7 +67,7 @@ _HEADER_TYPES: Final = {"context": str, "tokens": int, "state_bytes": int, "sha2
 
 
 class DiskTier:
-    """The prefixes of one context in a folder that others may share. One thread; another may ``write``."""
+    """The prefixes of one context in a folder that others may share. One thread reads; another may write and delete."""
 
     def __init__(self, folder: Path, context: str, most_bytes: int) -> None:
         """Look for what is there; takes milliseconds.
@@ -79,11 +80,13 @@ class DiskTier:
         self._folder = folder
         self._context = hashlib.sha256(context.encode()).hexdigest()[:_CONTEXT_CHARACTERS]
         self._most_bytes = most_bytes
-        self._entries: dict[bytes, Entry] = {}
+        # Replaced and never changed, so that a reader always sees a whole one. The lock is for those who replace.
+        self._entries: Mapping[bytes, Entry] = {}
+        self._lock = threading.Lock()
         self._counted = DiskStatistics()
         for path in _files(folder):
             if path.name.startswith(f"{self._context}-") and (entry := self._open(path)) is not None:
-                self._entries[path_identity(entry.tokens)] = entry
+                self._note(entry)
 
     def find(self, tokens: Sequence[int]) -> tuple[Entry | None, int]:
         """Return the entry that shares the longest prefix with ``tokens``, of equals the shortest, and its length."""
@@ -115,7 +118,7 @@ class DiskTier:
             os.utime(entry.path)
         return state
 
-    def write(self, tokens: Sequence[int], state: bytes) -> None:
+    def write(self, tokens: Sequence[int], state: bytes | memoryview) -> None:
         """Keep a state for the user alone, atomically; what cannot be written is left out."""
         path = tuple(tokens)
         ids = np.asarray(path, dtype="<u4").tobytes()
@@ -137,7 +140,7 @@ class DiskTier:
         except OSError:
             os.unlink(file.name)
             return
-        self._entries[identity] = Entry(target, path)
+        self._note(Entry(target, path))
         self._trim(target)
 
     def forget(self, tokens: Sequence[int]) -> None:
@@ -148,22 +151,24 @@ class DiskTier:
 
     def discard(self, entry: Entry) -> None:
         """Delete an entry."""
-        self._entries.pop(path_identity(entry.tokens), None)
+        self._drop(entry.path)
         with suppress(OSError):
             entry.path.unlink()
 
     def count_lookup(self, restored_tokens: int) -> None:
         """Note that a prefix was looked for, and how many tokens were found; ``save_statistics`` writes it."""
-        counted = self._counted
-        self._counted = DiskStatistics(
-            counted.lookups + 1, counted.hits + bool(restored_tokens), counted.restored_tokens + restored_tokens
-        )
+        with self._lock:
+            counted = self._counted
+            self._counted = DiskStatistics(
+                counted.lookups + 1, counted.hits + bool(restored_tokens), counted.restored_tokens + restored_tokens
+            )
 
     def save_statistics(self) -> None:
         """Add what was counted to the folder's statistics."""
-        if self._counted.lookups:
-            before, now = read_statistics(self._folder), self._counted
-            self._counted = DiskStatistics()
+        with self._lock:
+            now, self._counted = self._counted, DiskStatistics()
+        if now.lookups:
+            before = read_statistics(self._folder)
             total = DiskStatistics(
                 before.lookups + now.lookups, before.hits + now.hits, before.restored_tokens + now.restored_tokens
             )
@@ -192,7 +197,15 @@ class DiskTier:
                 with suppress(OSError):
                     path.unlink()
                     total -= size
-                self._entries = {key: entry for key, entry in self._entries.items() if entry.path != path}
+                self._drop(path)
+
+    def _note(self, entry: Entry) -> None:
+        with self._lock:
+            self._entries = {**self._entries, path_identity(entry.tokens): entry}
+
+    def _drop(self, path: Path) -> None:
+        with self._lock:
+            self._entries = {key: entry for key, entry in self._entries.items() if entry.path != path}
 
 
 def read_statistics(folder: Path) -> DiskStatistics:
@@ -285,7 +298,7 @@ def _read_head(file: BinaryIO) -> tuple[_Header, tuple[int, ...]]:
     return header, tuple(np.frombuffer(file.read(header.tokens * _TOKEN_BYTES), dtype="<u4").tolist())
 
 
-def _checksum(tokens: Sequence[int], state: bytes) -> str:
+def _checksum(tokens: Sequence[int], state: bytes | memoryview) -> str:
     digest = hashlib.sha256(np.asarray(tokens, dtype="<u4").tobytes())
     digest.update(state)
     return digest.hexdigest()

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from khepri.engine.assembly import CacheMaker, Speculation, build_engine
 from khepri.engine.backend import Backend, BackendName, KvType, LoadOptions
 from khepri.engine.backends.loading import load_backend
 from khepri.engine.choice import REFERENCE, Choice, Machine, Tell, choose
@@ -23,7 +24,7 @@ from khepri.engine.pass_cost import PassCosts
 from khepri.engine.prefix import CacheLimits, choose_cache
 from khepri.engine.prefix_cache import PrefixCache
 from khepri.engine.probe import Verdict, probe
-from khepri.engine.worker import CacheMaker, EngineWorker, LoadStatus, Speculation, build_engine
+from khepri.engine.worker import EngineWorker, LoadStatus
 from khepri.errors import ModelLoadError, OutOfMemoryError, UsageError
 from khepri.models.fingerprint import fingerprint
 

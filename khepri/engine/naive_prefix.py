@@ -4,7 +4,7 @@ It serves models that cannot roll back, which keep nothing of a prompt that chan
 one is tested against.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from khepri.engine.backend import Backend
 from khepri.engine.radix import common_length
@@ -62,9 +62,12 @@ class NaivePrefixCache:
         """False."""
         return False
 
-    def write_back(self) -> bool:
+    def write_back(self, goes_on: Callable[[], bool] = lambda: True) -> bool:
         """Write nothing."""
         return False
+
+    def finish(self) -> None:
+        """Do nothing: there is nothing to write."""
 
     @property
     def length(self) -> int:

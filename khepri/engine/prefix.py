@@ -6,7 +6,7 @@ in use is out of the tree, so that eviction cannot reach it. What is worth keepi
 back from it. Texts and conversations are not known here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +16,7 @@ from khepri.engine.disk import DiskTier, Entry
 from khepri.engine.naive_prefix import NaivePrefixCache
 from khepri.engine.prefix_cache import PrefixCache
 from khepri.engine.radix import Match, Node, RadixTree
+from khepri.engine.write_behind import WriteBehind, fresh_memory
 from khepri.errors import OutOfBlocksError
 
 _LEAST_KEPT_TOKENS: Final = 64
@@ -56,9 +57,11 @@ class RadixPrefixCache:
             disk: Where prefixes outlive the process; None keeps nothing.
         """
         capabilities = backend.capabilities
+        assert disk is None or capabilities.sequences > 1, "what is written may have to be copied first"
         self._backend = backend
         self._limits = limits
         self._disk = disk
+        self._writer = None if disk is None else WriteBehind(disk)
         self._tree = RadixTree()
         self._ledger = BlockLedger(capabilities.cells)
         self._copies = capabilities.sequences - 1
@@ -155,7 +158,7 @@ class RadixPrefixCache:
     def keep(self, tokens: Sequence[int], *, is_tail: bool = False) -> None:
         """Ask for what is held of ``tokens`` to be written to the disk; see ``PrefixCache.keep``."""
         path = tuple(tokens)
-        if self._disk is None or self._disk.holds(path):
+        if self._writer is None or self._writer.holds(path):
             return
         if is_tail:
             self._tail = path
@@ -167,23 +170,32 @@ class RadixPrefixCache:
         """True if ``write_back`` has something to do."""
         return bool(self._kept) or self._tail is not None
 
-    def write_back(self) -> bool:
-        """Write one prefix to the disk; see ``PrefixCache.write_back``. No sequence may be in use."""
-        if self._disk is None:
+    def write_back(self, goes_on: Callable[[], bool] = lambda: True) -> bool:
+        """Have one prefix written to the disk; see ``PrefixCache.write_back``. No sequence may be in use."""
+        if self._writer is None:
             return False
         if not self.has_unwritten:
-            self._disk.save_statistics()
+            self._writer.save_statistics()
             return False
         assert self._sequence is None, "what is in use is not complete"
-        if self._kept:
-            self._write(self._disk, self._kept.pop(0))
-        elif self._tail is not None:
-            written = self._write(self._disk, self._tail)
-            before, self._tail = self._written_tail, None
-            if before and before != written and written[: len(before)] == before:
-                self._disk.forget(before)
-            self._written_tail = written or before
+        is_tail = not self._kept
+        path = self._kept[0] if self._kept else self._tail or ()
+        held, leaf = self._worth_writing(path)
+        outdated = self._outdated(held) if is_tail else ()
+        if leaf is not None and not self._hand_over(leaf, held, outdated, goes_on):
+            return False
+        if is_tail:
+            self._tail, self._written_tail = None, held or self._written_tail
+        else:
+            self._kept.pop(0)
         return True
+
+    def finish(self) -> None:
+        """Write all that is worth keeping; see ``PrefixCache.finish``. No sequence may be in use."""
+        if self._writer is not None:
+            self._writer.close()
+            while self.write_back():
+                pass
 
     def check_integrity(self) -> None:
         """Assert that the tree, the ledger and the backend agree on every sequence."""
@@ -272,15 +284,39 @@ class RadixPrefixCache:
         self._empty(self.sequence)
         self._sequence, self._tokens = None, []
 
-    def _write(self, disk: DiskTier, path: tuple[int, ...]) -> tuple[int, ...]:
-        """Write what is held of a path, if that is worth it, and return it."""
+    def _worth_writing(self, path: tuple[int, ...]) -> tuple[tuple[int, ...], Node | None]:
+        """Return what is held of a path and a leaf that holds it; no leaf if it is too little, or written already."""
+        assert self._writer is not None
         found = self._tree.match(path)
-        if found.leaf is None or found.length < _LEAST_KEPT_TOKENS:
-            return ()
         held = path[: found.length]
-        if not disk.holds(held):
-            disk.write(held, self._state(found.leaf, found.length))
-        return held
+        if found.length < _LEAST_KEPT_TOKENS:
+            return (), None
+        return held, None if self._writer.holds(held) else found.leaf
+
+    def _outdated(self, tail: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the state of the conversation that was written before, if ``tail`` goes on from it."""
+        before = self._written_tail
+        return before if before != tail and tail[: len(before)] == before else ()
+
+    def _hand_over(
+        self, leaf: Node, held: tuple[int, ...], outdated: tuple[int, ...], goes_on: Callable[[], bool]
+    ) -> bool:
+        """Have the beginning ``held`` of a leaf's path written for ``outdated``; False if ``goes_on`` said no."""
+        assert self._writer is not None
+        assert leaf.sequence is not None
+        is_part = leaf.end > len(held)
+        if is_part and not self._backend.sequence_copy(leaf.sequence, self._copies, 0, len(held)):
+            return True  # the model cannot go on from such a part, so that it is of no use
+        sequence = self._copies if is_part else leaf.sequence
+        try:
+            memory = fresh_memory(self._backend.sequence_bytes(sequence), goes_on)
+            if memory is None:
+                return False
+            self._writer.write(held, self._backend.sequence_state(sequence, memory), outdated)
+            return True
+        finally:
+            if is_part:
+                self._backend.sequence_remove(self._copies, 0)
 
     def _take_free(self, spared: Node | None) -> int:
         """Return a sequence that is in no use, evicting one if there is none."""
@@ -289,17 +325,6 @@ class RadixPrefixCache:
             assert victim is not None, "every sequence is either free, in use or a leaf's"
             self._evict(victim)
         return self._free.pop(0)
-
-    def _state(self, leaf: Node, length: int) -> bytes:
-        """Return the state of the first tokens of a leaf's path."""
-        assert leaf.sequence is not None
-        if leaf.end == length:
-            return self._backend.sequence_state(leaf.sequence)
-        self._backend.sequence_copy(leaf.sequence, self._copies, 0, length)
-        try:
-            return self._backend.sequence_state(self._copies)
-        finally:
-            self._backend.sequence_remove(self._copies, 0)
 
     def _keep_within_limits(self) -> None:
         limits = self._limits

@@ -1,6 +1,6 @@
 """What a prefix cache is to the decode loop: one sequence in use, of which it knows the tokens."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 
@@ -61,8 +61,18 @@ class PrefixCache(Protocol):
     def has_unwritten(self) -> bool:
         """True if ``write_back`` has something to do."""
 
-    def write_back(self) -> bool:
-        """Put one thing that is worth keeping where it outlives the process; False if there was nothing left to do."""
+    def write_back(self, goes_on: Callable[[], bool] = lambda: True) -> bool:
+        """Have one thing that is worth keeping put where it outlives the process, which others see to.
+
+        Args:
+            goes_on: Asked now and then, within milliseconds; False leaves the rest for the next call.
+
+        Returns:
+            False if there was nothing left to do, or ``goes_on`` said no.
+        """
+
+    def finish(self) -> None:
+        """Put everything that is worth keeping there, and wait until it is."""
 
     def check_integrity(self) -> None:
         """Assert that the backend holds exactly what is noted here."""

@@ -10,18 +10,16 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from contextlib import suppress
 
+from khepri.engine.ahead import Ahead
+from khepri.engine.assembly import NO_SPECULATION, CacheMaker, Speculation, build_engine
 from khepri.engine.backend import Backend, Vocabulary
-from khepri.engine.cascade import Cascade
 from khepri.engine.constrain import Constraint, GrammarCompiler
-from khepri.engine.draft.drafter import Drafter
 from khepri.engine.generate import Engine, generate, prefill_ahead
-from khepri.engine.horizon import DrafterStatistics, Horizon
+from khepri.engine.horizon import DrafterStatistics
 from khepri.engine.job import Job
-from khepri.engine.pass_cost import PassCosts
 from khepri.engine.prefix import choose_cache
-from khepri.engine.prefix_cache import PrefixCache
 from khepri.engine.request import DrafterName, Generation, Request, StopReason
 from khepri.errors import CancelledError, KhepriError, UsageError
 
@@ -29,29 +27,12 @@ _QUEUE_JOBS = 8
 _CANCEL_GRAIN_S = 0.05
 _IDLE_S = 2.0
 """After so long without a job, what is worth keeping is written to the disk."""
-_IDLE_TAIL_S = 60.0
+_IDLE_TAIL_S = 20.0
 """The same for the tail of a conversation, which is large and changes with every turn."""
 
-CacheMaker = Callable[[Backend], PrefixCache]
 
-
-class _Ahead:
-    """The beginning of a prompt that may come."""
-
-    def __init__(self, prompt: tuple[int, ...], stable_tokens: int) -> None:
-        self.prompt = prompt
-        self.stable_tokens = stable_tokens
-        self.is_wanted = True
-        self.pass_end = 0
-
-    def goes_on(self, pass_end: int) -> bool:
-        """Note where the next pass ends; False if nobody wants it any more."""
-        self.pass_end = pass_end
-        return self.is_wanted
-
-    def is_useful_to(self, prompt: Sequence[int]) -> bool:
-        """True if the running pass evaluates nothing but tokens that ``prompt`` has as well."""
-        return tuple(prompt[: self.pass_end]) == self.prompt[: self.pass_end]
+class _Rest:
+    """The conversation that was kept last is left for another one."""
 
 
 class LoadStatus:
@@ -64,38 +45,6 @@ class LoadStatus:
     def tell(self, doing: str) -> None:
         """Note what is going on."""
         self.doing = doing
-
-
-@dataclass(frozen=True)
-class Speculation:
-    """What drafting needs besides the target. The functions are called on the worker's thread."""
-
-    make_drafters: Callable[[Backend], Sequence[Drafter]] = lambda target: ()
-    """Returns the drafters for a loaded target, in the order in which they are asked."""
-    load_costs: Callable[[Backend], PassCosts] = lambda target: PassCosts()
-    """Returns what is known of the costs of the target's passes."""
-    save_costs: Callable[[Backend, PassCosts], None] = lambda target, costs: None
-    """Keeps what was learnt of them."""
-
-
-def build_engine(
-    load: Callable[[], Backend],
-    speculation: Speculation,
-    batch_tokens: int,
-    clock: Callable[[], float],
-    make_cache: CacheMaker = choose_cache,
-) -> Engine:
-    """Load the target and set its cache and its drafters up; the calling thread owns the engine."""
-    backend = load()
-    try:
-        cache = make_cache(backend)
-        costs = speculation.load_costs(backend)
-        drafters = speculation.make_drafters(backend)
-    except BaseException:
-        backend.close()
-        raise
-    cascade = Cascade(drafters, Horizon(costs), clock)
-    return Engine(backend, cache, cascade, costs, batch_tokens, clock)
 
 
 class EngineWorker:
@@ -117,7 +66,7 @@ class EngineWorker:
         batch_tokens: int,
         clock: Callable[[], float] = time.perf_counter,
         closing: threading.Event | None = None,
-        speculation: Speculation = Speculation(),
+        speculation: Speculation = NO_SPECULATION,
         make_cache: CacheMaker = choose_cache,
         status: LoadStatus | None = None,
     ) -> None:
@@ -129,8 +78,8 @@ class EngineWorker:
         self.load_status = status or LoadStatus()
         """What the load is busy with."""
         self._engine: Engine | None = None
-        self._jobs: queue.Queue[Job | _Ahead | None] = queue.Queue(_QUEUE_JOBS)
-        self._ahead: _Ahead | None = None
+        self._jobs: queue.Queue[Job | Ahead | _Rest | None] = queue.Queue(_QUEUE_JOBS)
+        self._ahead: Ahead | None = None
         self._tail: tuple[int, ...] = ()
         self._ready = threading.Event()
         self.loaded_s = 0.0
@@ -225,7 +174,7 @@ class EngineWorker:
             prompt: Token ids as the request would have them; what the request adds at the end does not matter.
             stable_tokens: As in ``Request``.
         """
-        ahead = _Ahead(tuple(prompt), stable_tokens)
+        ahead = Ahead(tuple(prompt), stable_tokens)
         with self._lock:
             if self._closing.is_set() or self._load_error is not None or not prompt:
                 return
@@ -243,6 +192,15 @@ class EngineWorker:
         """
         with self._lock:
             self._tail = tuple(tokens)
+
+    def rest(self) -> None:
+        """Have what was kept written now rather than later: the conversation is left, and another may take its place.
+
+        Any thread; returns at once. A request goes first, and may be the end of what was not written yet.
+        """
+        with self._lock, suppress(queue.Full):
+            if self._tail and not self._closing.is_set():
+                self._jobs.put_nowait(_Rest())
 
     def close(self) -> None:
         """Cancel the running job, drop the waiting ones, free the model and end the thread.
@@ -300,7 +258,8 @@ class EngineWorker:
         try:
             while (job := self._next_job(engine)) is not None:
                 self._serve(engine, job)
-            self._write_back(engine, with_tail=True)
+            self._keep_tail(engine)
+            engine.cache.finish()
             self._speculation.save_costs(engine.backend, engine.costs)
         finally:
             engine.cascade.close()
@@ -313,23 +272,34 @@ class EngineWorker:
             try:
                 job = self._jobs.get(timeout=_IDLE_S if engine.cache.has_unwritten else _IDLE_TAIL_S)
             except queue.Empty:
-                self._write_back(engine, with_tail=not engine.cache.has_unwritten)
+                self._write_back(engine, self._jobs.empty, with_tail=not engine.cache.has_unwritten)
                 continue
-            if not isinstance(job, _Ahead):
+            if isinstance(job, _Rest):
+                self._write_back(engine, self._is_unasked, with_tail=True)
+            elif not isinstance(job, Ahead):
                 return job
-            if self._jobs.empty():
+            elif self._jobs.empty():
                 self._prefill_ahead(engine, job)
 
-    def _write_back(self, engine: Engine, *, with_tail: bool) -> None:
-        """Write what is worth keeping, until somebody wants something else."""
-        with self._lock:
-            tail, self._tail = (self._tail, ()) if with_tail else ((), self._tail)
-        if tail:
-            engine.cache.keep(tail, is_tail=True)
-        while (self._closing.is_set() or self._jobs.empty()) and engine.cache.write_back():
+    def _is_unasked(self) -> bool:
+        """True if no request waits, and nobody wants to leave."""
+        with self._jobs.mutex:
+            return not any(waiting is None or isinstance(waiting, Job) for waiting in self._jobs.queue)
+
+    def _write_back(self, engine: Engine, goes_on: Callable[[], bool], *, with_tail: bool) -> None:
+        """Have what is worth keeping written, as long as nobody wants something else."""
+        if with_tail:
+            self._keep_tail(engine)
+        while goes_on() and engine.cache.write_back(goes_on):
             pass
 
-    def _prefill_ahead(self, engine: Engine, ahead: _Ahead) -> None:
+    def _keep_tail(self, engine: Engine) -> None:
+        with self._lock:
+            tail, self._tail = self._tail, ()
+        if tail:
+            engine.cache.keep(tail, is_tail=True)
+
+    def _prefill_ahead(self, engine: Engine, ahead: Ahead) -> None:
         try:
             prefill_ahead(engine, ahead.prompt, ahead.stable_tokens, ahead.goes_on)
         except KhepriError:

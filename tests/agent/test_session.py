@@ -13,10 +13,11 @@ from khepri.agent.events import AnswerDelta, Event, Finished, ModelLoading, Noti
 from khepri.agent.session import Session
 from khepri.agent.task import Attachment, Instruction, Question, Task
 from khepri.config import Config, Draft
+from khepri.engine.ahead import Ahead
 from khepri.engine.generate import Engine
 from khepri.engine.job import Job
 from khepri.engine.request import DraftCount, DrafterName, Request
-from khepri.engine.worker import EngineWorker, _Ahead
+from khepri.engine.worker import EngineWorker
 from khepri.errors import CancelledError, ContextFullError, KhepriError, ModelError
 from khepri.models import stores
 from khepri.repo.root import Repository
@@ -62,7 +63,7 @@ def has_read_early(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     done = threading.Event()
     read = EngineWorker._prefill_ahead
 
-    def noting(worker: EngineWorker, engine: Engine, ahead: _Ahead) -> None:
+    def noting(worker: EngineWorker, engine: Engine, ahead: Ahead) -> None:
         read(worker, engine, ahead)
         done.set()
 

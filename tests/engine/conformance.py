@@ -191,7 +191,8 @@ class BackendConformance:
     def test_a_saved_sequence_comes_back(self, backend: Backend, tokens: list[int], exactness: Exactness) -> None:
         expected = feed(backend, tokens, 16)
         backend.sequence_remove(0, 20)
-        state = backend.sequence_state(0)
+        state = backend.sequence_state(0, memoryview(bytearray(backend.sequence_bytes(0))))
+        assert state == backend.sequence_state(0)
         backend.sequence_remove(0, 0)
         assert backend.restore_sequence(1, state)
         assert (backend.sequence_length(0), backend.sequence_length(1)) == (0, 20)
@@ -212,7 +213,7 @@ class BackendConformance:
     ) -> None:
         expected = feed(backend, tokens[:12], 12)
         backend.sequence_remove(0, 10)
-        state = backend.sequence_state(0)
+        state = bytes(backend.sequence_state(0))
         for garbage in (
             b"",
             b"\0" * 64,

@@ -7,22 +7,13 @@ import pytest
 
 from khepri.engine.backend import KvType, LoadOptions
 from khepri.engine.hardware import describe_cpu, total_memory_bytes
-from khepri.engine.launch import EngineFiles, EngineSettings, launch, load_options
+from khepri.engine.launch import EngineSettings, launch, load_options
 from khepri.engine.probe import Verdict
 from khepri.engine.request import DrafterName, DraftMode, Request, StopReason
 from khepri.engine.worker import EngineWorker
 from khepri.errors import CancelledError, KhepriError, ModelError, ModelLoadError, OutOfMemoryError
+from tests.support.engine_files import files_in
 from tests.support.tiny_model import write_tiny_sentencepiece_model
-
-
-def files_in(folder: Path) -> EngineFiles:
-    return EngineFiles(
-        probe=folder / "probe.json",
-        pass_costs=folder / "pass-costs.json",
-        exactness=folder / "exact.txt",
-        choices=folder / "backends.json",
-        prefixes=folder / "prefixes",
-    )
 
 
 def start(model: Path, tmp_path: Path, extra_buffers: str = "auto", threads: int = 1) -> EngineWorker:

@@ -1,34 +1,16 @@
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from khepri.engine.backend import Batch, Logits
+from khepri.engine.backend import Batch
 from khepri.engine.naive_prefix import NaivePrefixCache
 from khepri.errors import CancelledError, DecodeError
+from tests.support.prefill import evaluate, fresh
 from tests.support.scripted_backend import ScriptedBackend
 
 # Few different tokens and short prompts make shared prefixes likely.
 prompts = st.lists(st.integers(0, 2), min_size=1, max_size=12)
-
-
-def evaluate(backend: ScriptedBackend, cache: NaivePrefixCache, prompt: Sequence[int]) -> Logits:
-    """Evaluate what the cache does not hold of ``prompt`` and return the logits of its last token."""
-    start = cache.match(prompt)
-    cache.check_integrity()
-    assert start < len(prompt)
-    rest = tuple(prompt[start:])
-    logits = backend.decode(Batch(rest, start)).copy()
-    cache.extend(rest)
-    cache.check_integrity()
-    return logits
-
-
-def fresh(prompt: Sequence[int]) -> Logits:
-    backend = ScriptedBackend()
-    return evaluate(backend, NaivePrefixCache(backend), prompt)
 
 
 @settings(deadline=None)

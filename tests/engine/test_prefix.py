@@ -1,4 +1,5 @@
 import random
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -8,37 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from khepri.engine.backend import Batch, Logits
+from khepri.engine.backend import Batch
 from khepri.engine.disk import DiskTier
 from khepri.engine.naive_prefix import NaivePrefixCache
 from khepri.engine.prefix import CacheLimits, RadixPrefixCache, choose_cache
 from khepri.engine.prefix_cache import PrefixCache
-from khepri.engine.radix import Match
 from khepri.errors import CancelledError, ContextFullError, DecodeError, OutOfBlocksError
+from tests.support.prefill import ForgetfulCache, evaluate, fresh
 from tests.support.scripted_backend import ScriptedBackend
 
 STEM = tuple(range(70, 110))
-
-
-def evaluate(backend: ScriptedBackend, cache: PrefixCache, prompt: Sequence[int]) -> Logits:
-    """Evaluate what the cache does not hold of ``prompt`` and return the logits of its last token."""
-    start = cache.match(prompt)
-    assert start < len(prompt)
-    try:
-        for place in range(start, len(prompt), 16):
-            chunk = tuple(prompt[place : place + 16])
-            cache.reserve(len(chunk))
-            logits = backend.decode(Batch(chunk, place, cache.sequence)).copy()
-            cache.extend(chunk)
-    finally:
-        cache.release()
-    cache.check_integrity()
-    return logits
-
-
-def fresh(prompt: Sequence[int]) -> Logits:
-    backend = ScriptedBackend()
-    return evaluate(backend, NaivePrefixCache(backend), prompt)
 
 
 class CacheMachine(RuleBasedStateMachine):
@@ -52,10 +32,39 @@ class CacheMachine(RuleBasedStateMachine):
         size=st.sampled_from([None, 6000]),
     )
     def begin(self, sequences: int, cells: int, held: int, tokens: int | None, size: int | None) -> None:
-        self.backend = ScriptedBackend(context_tokens=96, cells=cells, sequences=sequences)
+        self.folder = tempfile.TemporaryDirectory()
+        self.shape = (sequences, cells)
         self.limits = CacheLimits(held, tokens, size)
-        self.cache = RadixPrefixCache(self.backend, self.limits)
-        self.prompts: list[tuple[int, ...]] = [STEM]
+        self.prompts: list[tuple[int, ...]] = [(*STEM, *STEM)]
+        self.start()
+
+    def start(self) -> None:
+        """Begin as a new process does."""
+        sequences, cells = self.shape
+        self.backend = ScriptedBackend(context_tokens=96, cells=cells, sequences=sequences)
+        disk = DiskTier(Path(self.folder.name), "context", 30_000) if sequences > 1 else None
+        self.cache = RadixPrefixCache(self.backend, self.limits, disk)
+
+    def teardown(self) -> None:
+        if hasattr(self, "folder"):
+            self.cache.finish()
+            self.folder.cleanup()
+
+    @rule(which=st.integers(0, 30), is_tail=st.booleans(), is_idle=st.booleans())
+    def keep(self, which: int, is_tail: bool, is_idle: bool) -> None:
+        self.cache.keep(self.prompts[which % len(self.prompts)], is_tail=is_tail)
+        while self.cache.write_back(lambda: is_idle):
+            self.cache.check_integrity()
+
+    @rule(damage=st.sampled_from([None, None, 0, 30, 200, 900]), is_cut=st.booleans())
+    def restart(self, damage: int | None, is_cut: bool) -> None:
+        self.cache.finish()
+        for file in Path(self.folder.name).glob("*.kv"):
+            data = file.read_bytes()
+            if damage is not None and damage < len(data):
+                rest = b"" if is_cut else bytes([data[damage] ^ 1]) + data[damage + 1 :]
+                file.write_bytes(data[:damage] + rest)
+        self.start()
 
     @rule(which=st.integers(0, 30), cut=st.integers(0, 90), more=st.lists(st.integers(0, 2), max_size=30))
     def ask(self, which: int, cut: int, more: list[int]) -> None:
@@ -189,18 +198,6 @@ def test_a_refused_removal_or_copy_costs_a_recomputation_and_nothing_else(
         assert np.array_equal(evaluate(backend, cache, prompt), fresh(prompt))
 
 
-class ForgetfulCache(RadixPrefixCache):
-    """A planted defect: keys and values are found by what stands at the end of a match, whatever stood before."""
-
-    def _activate(self, wanted: tuple[int, ...], found: Match) -> None:
-        for leaf in self.tree.leaves():
-            path = self.tree.path_of(leaf)
-            same = next((n for n in range(min(len(path), len(wanted)), 0, -1) if path[1:n] == wanted[1:n]), 0)
-            if same > max(2, found.length):
-                found = Match(leaf, same)
-        super()._activate(wanted, found)
-
-
 def test_a_key_without_its_prefix_would_be_seen() -> None:
     prompts = [(1, *STEM), (2, *STEM), (1, *STEM, 5)]
 
@@ -251,6 +248,7 @@ def restarted(folder: Path, prompts: Sequence[Sequence[int]]) -> tuple[ScriptedB
         cache.keep(prompt)
     while cache.write_back():
         cache.check_integrity()
+    cache.finish()
     new = ScriptedBackend(sequences=4)
     return new, RadixPrefixCache(new, disk=DiskTier(folder, "context", 10**9))
 
@@ -267,6 +265,7 @@ def test_a_stable_beginning_is_written_after_its_first_use_and_restored_by_the_n
     assert cache.has_unwritten
     while cache.write_back():
         cache.check_integrity()
+    cache.finish()
     new = ScriptedBackend(sequences=4)
     cache = RadixPrefixCache(new, disk=DiskTier(tmp_path, "context", 10**9))
     prompt = (*LONG, 7, 8, 9)
@@ -347,3 +346,19 @@ def test_the_same_prompt_again_evaluates_its_last_token(tmp_path: Path) -> None:
     for _ in range(2):
         assert np.array_equal(evaluate(backend, cache, LONG), fresh(LONG))
     assert backend.evaluated == [LONG[-1]] * 2
+
+
+def test_a_prefix_of_a_conversation_is_written_alone_and_what_was_broken_off_is_written_later(tmp_path: Path) -> None:
+    backend = ScriptedBackend(sequences=4)
+    tier = DiskTier(tmp_path, "context", 10**9)
+    cache = RadixPrefixCache(backend, disk=tier)
+    evaluate(backend, cache, (*LONG, 1, 2, 3))
+    cache.keep(LONG)
+    assert not cache.write_back(lambda: False)
+    cache.check_integrity()
+    assert cache.write_back()
+    cache.finish()
+    assert tier.holds(LONG)
+    assert not tier.holds((*LONG, 1, 2, 3))
+    assert not cache.has_unwritten
+    cache.check_integrity()

@@ -61,10 +61,10 @@ class RememberedBackend:
     def sequence_bytes(self, sequence: int) -> int:
         raise NotImplementedError("nothing is saved")
 
-    def sequence_state(self, sequence: int) -> bytes:
+    def sequence_state(self, sequence: int, memory: memoryview | None = None) -> memoryview:
         raise NotImplementedError("nothing is saved")
 
-    def restore_sequence(self, sequence: int, state: bytes) -> bool:
+    def restore_sequence(self, sequence: int, state: bytes | memoryview) -> bool:
         raise NotImplementedError("nothing is restored")
 
     def close(self) -> None:

@@ -199,12 +199,16 @@ class ScriptedBackend:
     def sequence_bytes(self, sequence: int) -> int:
         return len(self.sequence_state(sequence))
 
-    def sequence_state(self, sequence: int) -> bytes:
+    def sequence_state(self, sequence: int, memory: memoryview | None = None) -> memoryview:
         self._refuse_stranger(sequence)
         body = pickle.dumps([(cell.token, cell.position, cell.digest) for cell in self._visible(sequence)])
-        return hashlib.sha256(body).digest() + body
+        state = hashlib.sha256(body).digest() + body
+        if memory is None:
+            return memoryview(state)
+        memory[: len(state)] = state
+        return memory[: len(state)]
 
-    def restore_sequence(self, sequence: int, state: bytes) -> bool:
+    def restore_sequence(self, sequence: int, state: bytes | memoryview) -> bool:
         self._refuse_stranger(sequence)
         if hashlib.sha256(state[32:]).digest() != state[:32]:
             return False

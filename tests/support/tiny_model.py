@@ -19,6 +19,7 @@ CHAT_TEMPLATE = (
 )
 _MERGED_WORDS = ("the", "ing", "def", "return", "name", "\n\n", " a")
 _LAYERS, _WIDTH, _HEADS, _HIDDEN = 2, 64, 4, 128
+WINDOW_TOKENS = 16
 _CONVOLUTION, _STATE, _RANK = 4, 16, 4
 
 Weights = NDArray[np.float32]
@@ -73,10 +74,48 @@ def write_tiny_recurrent_model(path: Path, *, seed: int = 7) -> Path:
     return _finish(writer, path, _recurrent_weights(n_vocab, np.random.default_rng(seed)))
 
 
-def _describe_attention(writer: gguf.GGUFWriter, heads: int = _HEADS) -> None:
+def write_tiny_window_model(path: Path, *, seed: int = 7) -> Path:
+    """Write a Gemma 2 model to ``path`` and return the path; its first layer sees ``WINDOW_TOKENS`` tokens only."""
+    writer = gguf.GGUFWriter(path, "gemma2")
+    _describe_attention(writer)
+    writer.add_key_length(_WIDTH // _HEADS)
+    writer.add_value_length(_WIDTH // _HEADS)
+    writer.add_sliding_window(WINDOW_TOKENS)
+    n_vocab = _describe_vocabulary(writer)
+    weights = _attention_weights(n_vocab, np.random.default_rng(seed))
+    for layer in range(_LAYERS):
+        for name in ("post_attention_norm", "post_ffw_norm"):
+            weights[f"blk.{layer}.{name}.weight"] = np.ones(_WIDTH, dtype=np.float32)
+    del weights["output.weight"]  # this kind reads its tokens backwards instead
+    weights["token_embd.weight"] /= 8
+    return _finish(writer, path, weights)
+
+
+def write_tiny_hybrid_model(path: Path, *, seed: int = 7) -> Path:
+    """Write an LFM2 model to ``path`` and return the path: its first layer is recurrent, its second attends."""
+    writer = gguf.GGUFWriter(path, "lfm2")
+    _describe_attention(writer, heads_with_keys=[0, *[_HEADS] * (_LAYERS - 1)])
+    writer.add_shortconv_l_cache(_CONVOLUTION)
+    n_vocab = _describe_vocabulary(writer)
+    random = np.random.default_rng(seed)
+    weights = _attention_weights(n_vocab, random)
+    weights["token_embd_norm.weight"] = weights.pop("output_norm.weight")
+    for name in ("attn_q", "attn_k", "attn_v", "attn_output"):
+        del weights[f"blk.0.{name}.weight"]
+    weights["blk.0.shortconv.conv.weight"] = _matrix(random, _WIDTH, _CONVOLUTION)
+    weights["blk.0.shortconv.in_proj.weight"] = _matrix(random, 3 * _WIDTH, _WIDTH, 2)
+    weights["blk.0.shortconv.out_proj.weight"] = _matrix(random, _WIDTH, _WIDTH, 2)
+    for name in ("attn_q_norm", "attn_k_norm"):
+        weights[f"blk.1.{name}.weight"] = np.ones(_WIDTH // _HEADS, dtype=np.float32)
+    return _finish(writer, path, weights)
+
+
+def _describe_attention(
+    writer: gguf.GGUFWriter, heads: int = _HEADS, heads_with_keys: int | list[int] | None = None
+) -> None:
     writer.add_feed_forward_length(_HIDDEN)
     writer.add_head_count(heads)
-    writer.add_head_count_kv(heads)
+    writer.add_head_count_kv(heads if heads_with_keys is None else heads_with_keys)
     writer.add_rope_dimension_count(_WIDTH // heads)
 
 

@@ -189,12 +189,18 @@ class IkLlamaBackend(NativeBackend):
                 rows.append(logits.copy())
         return np.concatenate(rows)
 
-    def sequence_state(self, sequence: int) -> bytes:
-        """Return the state of a sequence, with a checksum; see ``Backend.sequence_state``."""
-        state = super().sequence_state(sequence)
-        return _STATE_HEADER.pack(_STATE_MARK, zlib.crc32(state), len(state)) + state
+    def sequence_bytes(self, sequence: int) -> int:
+        """Return the size of a sequence's state; see ``Backend.sequence_bytes``."""
+        return _STATE_HEADER.size + super().sequence_bytes(sequence)
 
-    def restore_sequence(self, sequence: int, state: bytes) -> bool:
+    def sequence_state(self, sequence: int, memory: memoryview | None = None) -> memoryview:
+        """Return the state of a sequence, with a checksum; see ``Backend.sequence_state``."""
+        state = self._state_after(_STATE_HEADER.size, sequence, memory)
+        body = state[_STATE_HEADER.size :]
+        _STATE_HEADER.pack_into(state, 0, _STATE_MARK, zlib.crc32(body), len(body))
+        return state
+
+    def restore_sequence(self, sequence: int, state: bytes | memoryview) -> bool:
         """Fill an empty sequence; see ``Backend.restore_sequence``.
 
         The library trusts what it reads so far that damage ends the process, so only what was saved here comes to it.
@@ -203,7 +209,7 @@ class IkLlamaBackend(NativeBackend):
         if len(state) < _STATE_HEADER.size:
             return False
         mark, checksum, size = _STATE_HEADER.unpack_from(state)
-        body = state[_STATE_HEADER.size :]
+        body = memoryview(state)[_STATE_HEADER.size :]
         if (mark, size, checksum) != (_STATE_MARK, len(body), zlib.crc32(body)):
             return False
         return super().restore_sequence(sequence, body)

@@ -357,20 +357,25 @@ class NativeBackend:
         self._refuse_stranger(sequence)
         return self._api.llama_state_seq_get_size(self._context, sequence)
 
-    def sequence_state(self, sequence: int) -> bytes:
+    def sequence_state(self, sequence: int, memory: memoryview | None = None) -> memoryview:
         """Return the state of a sequence; see ``Backend.sequence_state``."""
+        return self._state_after(0, sequence, memory)
+
+    def _state_after(self, head: int, sequence: int, memory: memoryview | None) -> memoryview:
+        """Return so many bytes for a subclass to fill, and the state of a sequence after them."""
         self._refuse_stranger(sequence)
         size = self._api.llama_state_seq_get_size(self._context, sequence)
-        buffer = (ctypes.c_uint8 * size)()
+        memory = memoryview(bytearray(head + size)) if memory is None else memory
+        buffer = (ctypes.c_uint8 * size).from_buffer(memory, head)
         written = self._api.llama_state_seq_get_data(self._context, buffer, size, sequence)
-        return bytes(memoryview(buffer)[:written])
+        return memory[: head + written]
 
-    def restore_sequence(self, sequence: int, state: bytes) -> bool:
+    def restore_sequence(self, sequence: int, state: bytes | memoryview) -> bool:
         """Fill an empty sequence; see ``Backend.restore_sequence``."""
         self._refuse_stranger(sequence)
-        buffer = (ctypes.c_uint8 * len(state)).from_buffer_copy(state)
+        size = len(state)
         self._log.clear()
-        if self._api.llama_state_seq_set_data(self._context, buffer, len(state), sequence) == len(state) > 0:
+        if size and self._api.llama_state_seq_set_data(self._context, _pointer_to(state), size, sequence) == size:
             return True
         self.sequence_remove(sequence, 0)
         return False
@@ -389,6 +394,11 @@ class NativeBackend:
 
 
 _ASK_DOCTOR = "run `khepri doctor`"
+
+
+def _pointer_to(data: bytes | memoryview) -> Pointer:
+    """Return a pointer to bytes that are only read, and are not copied."""
+    return np.frombuffer(data, dtype=np.uint8).ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
 
 
 def _token_or_none(token: int) -> int | None:

@@ -28,6 +28,10 @@ def test_it_measures_turns_a_restart_conversations_and_precisions(
     assert all(turn["first_token_ms"] > 0 and turn["new_tokens_ms"] > 0 for turn in found["turns"])
     assert found["restart"]["restored_tokens"] == 300
     assert found["answers_as_before"]
+    uncached, turns = found["uncached_turns_ms"], found["turns"]
+    assert uncached[0] == found["uncached_ms"]
+    assert uncached[2] == pytest.approx(uncached[0] + turns[2]["new_tokens_ms"] + turns[3]["new_tokens_ms"])
+    assert found["gains"][2] == pytest.approx(uncached[2] / turns[3]["first_token_ms"])
     assert found["file_bytes"] > 300 * 4
     many = found["conversations"]
     assert (many["count"], many["held"], many["answers"]) == (8, 3, 16)
@@ -50,5 +54,5 @@ def test_for_people_it_names_what_was_missed(
         as_json=False,
     )
     shown = capsys.readouterr().out
-    assert "MISSED: the second turn begins" in shown
+    assert "MISSED: turns begin" in shown
     assert "kept: and gives the answer that the first one gave" in shown

@@ -7,11 +7,12 @@ import pytest
 
 from khepri.cli.bench.corpus import Item, TaskClass
 from khepri.cli.bench.runs import Arm, ArmName, BaselineArm, EngineArm, Run, run_all, warm_up
+from khepri.engine.assembly import Speculation
 from khepri.engine.backend import LoadOptions
 from khepri.engine.backends.llama_cpp_plain import LlamaCppPlain
 from khepri.engine.draft.suffix import SuffixDrafter
 from khepri.engine.request import DrafterName, DraftMode, ToolCallGrammar
-from khepri.engine.worker import EngineWorker, Speculation
+from khepri.engine.worker import EngineWorker
 from khepri.errors import CancelledError
 from tests.cli.bench.support import run_of
 from tests.support.scripted_backend import END, ScriptedBackend, reply_script
