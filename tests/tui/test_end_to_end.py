@@ -23,12 +23,13 @@ class Tmux:
 
     def __init__(self, folder: Path, environ: dict[str, str]) -> None:
         self._server = f"khepri-test-{os.getpid()}"
-        self._environ = {**os.environ, **environ, "PS1": "$ ", "ENV": ""}
+        # A bare machine names no locale, and tmux then shows nothing but ASCII.
+        self._environ = {**os.environ, **environ, "PS1": "$ ", "ENV": "", "LC_ALL": "C.UTF-8", "TERM": "xterm-256color"}
         self._run("-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "30", "-c", str(folder), "sh")
 
     def _run(self, *arguments: str) -> str:
-        command = ["tmux", "-L", self._server, *arguments]
-        return subprocess.run(command, env=self._environ, capture_output=True, text=True, check=True).stdout
+        command = ["tmux", "-u", "-L", self._server, *arguments]
+        return subprocess.run(command, env=self._environ, capture_output=True, encoding="utf-8", check=True).stdout
 
     def press(self, *keys: str) -> None:
         """Press keys by their names in tmux."""
@@ -110,7 +111,7 @@ def test_ask_watch_a_step_stop_a_second_question_and_leave(
     screen = terminal.wait_for(lambda seen: "prompt tokens" in seen, 400)
     assert "retry.py" in screen
     terminal.press("C-o")
-    terminal.wait_for("def retry(call)")
+    terminal.wait_for("▾ ")
     terminal.press("C-o")
     terminal.type("Write a long story about retries, in ten chapters.")
     terminal.press("Enter")
