@@ -6,43 +6,14 @@ from the repository's, which can only forbid; nothing that a model, a file or a 
 """
 
 import fnmatch
-import re
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
 
 from pathspec import GitIgnoreSpec
 
-_MOST_DEPTH: Final = 5
-_ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
-_SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash"})
-_SEPARATORS: Final = frozenset({"&&", "||", ";", "|", "&", "|&", "\n", "(", ")"})
-_WRAPPERS: Final = {
-    # Each with those of its options that take a word of their own.
-    "env": frozenset({"-u", "--unset", "-C", "--chdir", "-S"}),
-    "sudo": frozenset({"-u", "--user", "-g", "--group", "-h", "--host", "-p", "-C", "-D", "-R", "-T"}),
-    "doas": frozenset({"-u", "-C"}),
-    "timeout": frozenset({"-s", "--signal", "-k", "--kill-after"}),
-    "nice": frozenset({"-n", "--adjustment"}),
-    "ionice": frozenset({"-c", "-n", "-p"}),
-    "nohup": frozenset[str](),
-    "setsid": frozenset[str](),
-    "stdbuf": frozenset({"-i", "-o", "-e"}),
-    "time": frozenset({"-f", "-o"}),
-    "command": frozenset[str](),
-    "exec": frozenset({"-a"}),
-    "builtin": frozenset[str](),
-    "xargs": frozenset({"-n", "-P", "-I", "-d", "-L", "-s", "-a", "-E"}),
-    "busybox": frozenset[str](),
-    "chrt": frozenset[str](),
-    "taskset": frozenset[str](),
-    "unshare": frozenset[str](),
-    "flock": frozenset({"-w", "--timeout", "-E"}),
-}
-_LEADING_WORDS: Final = {"timeout": 1, "chrt": 1, "taskset": 1, "flock": 1}
-"""Wrappers that take so many words of their own before the command."""
+from khepri.agent.shell_reading import Clarity, read_line
+from khepri.agent.shell_words import Word
 
 
 class Verdict(IntEnum):
@@ -76,13 +47,16 @@ class Ruling:
     verdict: Verdict
     rule: Rule | None
     """The rule that decided; None for the default."""
+    is_sure: bool = True
+    """False if a command cannot be told to be another one than the rule speaks of."""
 
     @property
     def reason(self) -> str:
         """The rule in words."""
         if self.rule is None:
             return "no rule speaks of it"
-        return f"{self.rule.verdict.name.lower()} {self.rule.action} {self.rule.pattern!r} in {self.rule.source}"
+        doubt = "" if self.is_sure else "it cannot be told that this is none of those that the rules deny: "
+        return f"{doubt}{self.rule.verdict.name.lower()} {self.rule.action} {self.rule.pattern!r} in {self.rule.source}"
 
 
 class Permissions:
@@ -105,20 +79,25 @@ class Permissions:
         return self._ruling(found)
 
     def command(self, command: str) -> Ruling:
-        """Return whether a shell command may be run; every command in it counts, also behind ``sudo`` or ``sh -c``."""
-        parts = commands_in(command)
-        if parts is None:
-            # What cannot be understood is never allowed by a rule, and denied if any denied word is in it.
-            denied = [
-                rule
-                for rule in self._of("command")
-                if rule.verdict is Verdict.DENY and _words_of(rule) & set(_raw(command))
-            ]
-            return self._ruling(denied)
+        """Return whether a shell command may be run; every command in it counts, also behind ``sudo`` or ``sh -c``.
+
+        Where it is not clear what a line runs, no rule allows it, and it is denied if it may be something denied.
+        """
+        reading = read_line(command)
+        denials = [rule for rule in self._of("command") if rule.verdict is Verdict.DENY]
+        possible = denials
+        if reading.clarity is not Clarity.OPAQUE:
+            parts = (*reading.commands, *reading.guesses)
+            possible = [rule for rule in denials if any(_may_match(rule.pattern, part) for part in parts)]
         rulings = [
-            self._ruling([rule for rule in self._of("command") if _matches(rule.pattern, part)]) for part in parts
+            self._ruling([rule for rule in self._of("command") if _matches(rule.pattern, part)])
+            for part in reading.commands
         ]
-        return max(rulings, key=lambda ruling: ruling.verdict, default=self._ruling([]))
+        if possible and all(ruling.verdict is not Verdict.DENY for ruling in rulings):
+            rulings.append(Ruling(Verdict.DENY, possible[0], is_sure=False))
+        elif reading.clarity is not Clarity.CLEAR or not rulings:
+            rulings.append(self._ruling([]))
+        return max(rulings, key=lambda ruling: ruling.verdict)
 
     def _of(self, action: str) -> list[Rule]:
         return [rule for rule in self._rules if rule.action == action]
@@ -132,95 +111,30 @@ class Permissions:
         return Ruling(strictest.verdict, strictest)
 
 
-def commands_in(command: str, depth: int = 0) -> tuple[tuple[str, ...], ...] | None:
-    """Return the commands that a shell line runs, each without what is wrapped around it.
-
-    Returns:
-        The words of each command; None if the line cannot be understood: substitutions, unfinished quotes, variables in
-        the place of a command, and wrappers in wrappers beyond reason.
-    """
-    if depth > _MOST_DEPTH or re.search(r"`|\$\(|<\(|>\(|<<", command):
-        return None
-    try:
-        lexer = shlex.shlex(command.replace("\n", " ; "), posix=True, punctuation_chars=";&|()")
-        lexer.whitespace_split = True
-        words = list(lexer)
-    except ValueError:
-        return None
-    found: list[tuple[str, ...]] = []
-    current: list[str] = []
-    for word in [*words, ";"]:
-        if word in _SEPARATORS or set(word) <= set(";&|()"):
-            if current:
-                inner = _unwrapped(current, depth)
-                if inner is None:
-                    return None
-                found += inner
-            current = []
-        else:
-            current.append(word)
-    return tuple(found)
-
-
-def _unwrapped(words: list[str], depth: int) -> tuple[tuple[str, ...], ...] | None:
-    """Take assignments and wrappers off a command; what they leave may again be a whole line."""
-    while words:
-        name = words[0].rpartition("/")[2]
-        if _ASSIGNMENT.match(words[0]):
-            words = words[1:]
-        elif name in _WRAPPERS:
-            words = _after_wrapper(name, words[1:])
-            if name == "env" and words and words[0] == "-S":
-                return commands_in(" ".join(words[1:]), depth + 1)
-        elif name in _SHELLS:
-            return _shell(words, depth)
-        elif name == "eval":
-            return commands_in(" ".join(words[1:]), depth + 1)
-        elif "$" in words[0]:
-            return None
-        else:
-            return (((name, *words[1:])),)
-    return ()
-
-
-def _after_wrapper(name: str, words: list[str]) -> list[str]:
-    with_value = _WRAPPERS[name]
-    place = 0
-    while place < len(words) and words[place].startswith("-") and len(words[place]) > 1:
-        if words[place] == "--":
-            place += 1
-            break
-        if name == "env" and words[place] in ("-S", "--split-string"):
-            return ["-S", *words[place + 1 :]]
-        place += 2 if words[place] in with_value else 1
-    return words[place + _LEADING_WORDS.get(name, 0) :]
-
-
-def _shell(words: list[str], depth: int) -> tuple[tuple[str, ...], ...] | None:
-    """Understand ``sh -c LINE``; a script by its name is a command of that name."""
-    for place, word in enumerate(words[1:], start=1):
-        if re.fullmatch(r"-[a-z]*c[a-z]*", word):
-            return commands_in(words[place + 1], depth + 1) if place + 1 < len(words) else None
-        if not word.startswith(("-", "+")):
-            return ((words[0].rpartition("/")[2], *words[1:]),)
-    return None
-
-
-def _matches(pattern: str, words: tuple[str, ...]) -> bool:
-    line = " ".join(words)
-    if any(mark in pattern for mark in "*?["):
+def _matches(pattern: str, words: Sequence[Word]) -> bool:
+    line = " ".join(word.text for word in words)
+    if _is_glob(pattern):
         return fnmatch.fnmatchcase(line, pattern)
     return line == pattern or line.startswith(f"{pattern} ")
 
 
+def _may_match(pattern: str, words: Sequence[Word]) -> bool:
+    """Return True if some words match, or may do once it is known what a variable or an output in them is."""
+    if _is_glob(pattern):
+        return _matches(pattern, words)
+    for place, part in enumerate(pattern.split()):
+        if place >= len(words):
+            return False
+        if not words[place].is_literal:
+            return True
+        if words[place].text != part:
+            return False
+    return True
+
+
+def _is_glob(pattern: str) -> bool:
+    return any(mark in pattern for mark in "*?[")
+
+
 def _matches_path(pattern: str, path: str) -> bool:
     return GitIgnoreSpec.from_lines([pattern]).match_file(path)
-
-
-def _words_of(rule: Rule) -> set[str]:
-    first = rule.pattern.split(" ")[0].rstrip("*?")
-    return {first} if first else set()
-
-
-def _raw(command: str) -> list[str]:
-    return [word.rpartition("/")[2] for word in re.split(r"[^\w./-]+", command)]

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from khepri.agent.permission_rules import load_rules
-from khepri.agent.permissions import Permissions, Rule, Verdict, commands_in
+from khepri.agent.permissions import Permissions, Rule, Verdict
+from khepri.agent.shell_reading import Clarity, read_line
 from khepri.errors import ConfigError
 
 
@@ -16,12 +17,89 @@ def rule(verdict: Verdict, words: str) -> Rule:
     return Rule(verdict, action, pattern, "test")
 
 
+HIDDEN = [
+    "env -S'rm x'",
+    "env '-Srm x'",
+    "env -vS 'rm x'",
+    "env --split-string='rm x'",
+    "env -S '-i rm' x",
+    "env --split 'rm x'",
+    "env - rm x",
+    "sudo -iu root rm x",
+    "sudo --user root rm x",
+    "sudo --unknown root rm x",
+    "nohup -- rm x",
+    "xargs --max-args 1 rm",
+    "echo x | xargs -I{} sh -c 'rm {}'",
+    "echo 'rm x' | xargs env",
+    "echo rm | xargs -I@ @ x",
+    "echo rm | xargs -I @ sh -c '@ x'",
+    "echo rm | xargs -i env {} x",
+    "bash -c -e 'rm x'",
+    "bash -o pipefail -c 'rm x'",
+    "bash -euo pipefail -c 'rm x'",
+    "bash --norc -lc 'rm x'",
+    "bash <<< 'rm x'",
+    "echo 'rm x' | bash -s",
+    "sh /dev/stdin <<E\nrm x\nE",
+    "sudo -i",
+    "su -c 'rm x'",
+    "su root -c 'rm x'",
+    "flock f -c 'rm x'",
+    "flock f rm x",
+    "watch rm x",
+    "script -c 'rm x' f",
+    "find . -exec rm {} \\;",
+    "find . -name y -execdir sh -c 'rm x' \\; -print",
+    "if true; then rm x; fi",
+    "for x in a; do rm $x; done",
+    "while rm x; do :; done",
+    "case x in x) rm x;; esac",
+    "{ rm x; }",
+    "! rm x",
+    "> f rm x",
+    "2>&1 rm x",
+    "f() { rm x; }; f",
+    "A=$(rm x)",
+    "export A=$(rm x)",
+    'echo "a $(rm x)"',
+    "cat <<E\n$(rm x)\nE",
+    "diff <(rm x) y",
+    "[[ -n $(rm x) ]]",
+    "$'rm' x",
+    "r\\m x",
+    "r\\\nm x",
+    '"r"m x',
+    "{rm,x}",
+    "${X:-rm} x",
+    "trap 'rm x' EXIT",
+    "alias a='rm x'\na",
+    "python3 -c \"import os; os.system('rm x')\"",
+    "python -Bc 'import os; os.system(\"/bin/rm x\")'",
+    "perl -e 'system(\"rm x\")'",
+    "awk 'BEGIN{system(\"rm x\")}'",
+    "git -c alias.a='!rm x' a",
+    "uv run rm x",
+    "uv run --with a rm x",
+    "poetry run env rm x",
+    "PATH=. true; rm x",
+    "exec -a y rm x",
+    "busybox rm x",
+    "busybox sh -c 'rm x'",
+    "timeout -k 5 5 rm x",
+    "timeout --signal KILL 5 rm x",
+    "nice -5 rm x",
+    "coproc rm x",
+    "time -p rm x",
+    "sh -c 'sh -c \"sh -c rm\"'",
+]
 DENY_RM = [rule(Verdict.ALLOW, "command *"), rule(Verdict.DENY, "command rm")]
 
 
 @pytest.mark.parametrize(
     "command",
     [
+        *HIDDEN,
         "rm -rf x",
         "/bin/rm -rf x",
         "env rm x",
@@ -58,15 +136,55 @@ def test_a_denied_command_is_found_behind_everything(command: str) -> None:
     assert Permissions(DENY_RM, is_approved=True).command(command).verdict is Verdict.DENY
 
 
-@pytest.mark.parametrize("command", ["pytest -q", "rmdir x", "echo rm", "grep rm x", "npm run test"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "pytest -q",
+        "rmdir x",
+        "echo rm",
+        "grep rm x",
+        "npm run test",
+        "pytest -q 2>&1 | tail -5",
+        "cd x && python -m pytest -c rm.ini tests/test_rm.py",
+        "A=1 timeout 5 pytest $(cat x)",
+        "env A=rm pytest",
+        "uv run pytest -q",
+        "bash check.sh rm",
+        "if test -f rm; then make; fi",
+        "git -C rm status",
+        "find . -name rm -print",
+    ],
+)
 def test_other_commands_are_not(command: str) -> None:
     assert Permissions(DENY_RM).command(command).verdict is Verdict.ALLOW
 
 
-@pytest.mark.parametrize("command", ["$X y", "sh -c", "echo 'open", "cat <<E", "pytest $(cat x)"])
-def test_what_cannot_be_understood_is_never_allowed_by_a_rule(command: str) -> None:
-    assert commands_in(command) is None
-    assert Permissions([rule(Verdict.ALLOW, "command *")]).command(command).verdict is Verdict.ASK
+@pytest.mark.parametrize(
+    "command", ["$X y", "sh -c", "echo 'open", "sh", "echo x | sh", "eval $X", "/bin/r? x", "alias a=b"]
+)
+def test_what_cannot_be_understood_is_never_allowed_by_a_rule_and_denied_where_anything_is(command: str) -> None:
+    assert read_line(command).clarity is Clarity.OPAQUE
+    allowed = [rule(Verdict.ALLOW, "command *")]
+    assert Permissions(allowed).command(command).verdict is Verdict.ASK
+    assert Permissions(DENY_RM, is_approved=True).command(command).verdict is Verdict.DENY
+
+
+@pytest.mark.parametrize(
+    "command", ["git push -f", "git -C x --no-pager push", "git $X", "git -c a.b=c push", "git p''ush"]
+)
+def test_a_denied_subcommand_is_found_behind_options_and_variables(command: str) -> None:
+    rules = Permissions([rule(Verdict.ALLOW, "command *"), rule(Verdict.DENY, "command git push")])
+    assert rules.command(command).verdict is Verdict.DENY
+    assert rules.command("git pull && git status $X").verdict is Verdict.ALLOW
+
+
+def test_code_and_changed_paths_are_not_allowed_by_a_rule_for_the_program() -> None:
+    rules = Permissions([rule(Verdict.ALLOW, "command python"), rule(Verdict.ALLOW, "command pytest")])
+    assert rules.command("python -m pytest").verdict is Verdict.ALLOW
+    assert rules.command("python -c 'print(1)'").verdict is Verdict.ASK
+    assert rules.command("PATH=. pytest").verdict is Verdict.ASK
+    assert rules.command("env PATH=. pytest").verdict is Verdict.ASK
+    assert rules.command("PYTHONPATH=src pytest").verdict is Verdict.ALLOW
 
 
 def test_every_part_of_a_line_has_to_be_allowed() -> None:

@@ -1,0 +1,281 @@
+"""Says which commands a shell line runs, behind everything that runs a command for somebody else.
+
+What is only known when the line runs is not guessed at: the reading says how sure it is. What a program does of its
+own accord, a script or a Makefile for one, is not followed.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from khepri.agent.shell_words import SimpleCommand, Word, commands_of
+from khepri.agent.wrappers import (
+    CODE_FIRST,
+    CODE_OPTIONS,
+    PATHS,
+    RENAMING,
+    SHELLS,
+    WRAPPERS,
+    Wrapper,
+)
+
+_MOST_DEPTH: Final = 6
+_ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)\+?=")
+_NO_WORD: Final = re.compile(r"[^\w./~@%+:-]+")
+_FIND_ACTIONS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+_GIT: Final = Wrapper(
+    flags="pP",
+    valued="C",
+    long_flags=frozenset({"--no-pager", "--paginate", "--bare", "--no-replace-objects", "--literal-pathspecs"}),
+    long_valued=frozenset({"--git-dir", "--work-tree", "--namespace"}),
+)
+
+
+class Clarity(IntEnum):
+    """How well it is known what a line runs; the higher one is the darker."""
+
+    CLEAR = 0
+    """The commands are all of it."""
+    PARTLY = 1
+    """What it may run besides is among the guesses."""
+    OPAQUE = 2
+    """It may run anything."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a line runs."""
+
+    commands: tuple[tuple[Word, ...], ...] = ()
+    """The words of each command, its name first, which is literal and without a path."""
+    guesses: tuple[tuple[Word, ...], ...] = ()
+    """The same for what may be one."""
+    clarity: Clarity = Clarity.CLEAR
+
+    def __add__(self, other: "Reading") -> "Reading":
+        return Reading(self.commands + other.commands, self.guesses + other.guesses, max(self.clarity, other.clarity))
+
+
+_OPAQUE: Final = Reading(clarity=Clarity.OPAQUE)
+
+
+def read_line(line: str) -> Reading:
+    """Return what a shell line runs."""
+    return _line(line, 0)
+
+
+def _line(line: str, depth: int) -> Reading:
+    commands = commands_of(line) if depth <= _MOST_DEPTH else None
+    if commands is None:
+        return _OPAQUE
+    reading = Reading()
+    for command in commands:
+        reading += _command(command, depth)
+    return reading
+
+
+def _command(command: SimpleCommand, depth: int) -> Reading:
+    reading = _words(command.words, depth)
+    if PATHS.intersection(command.assigned):
+        reading += Reading(guesses=_suffixes(command.words), clarity=Clarity.PARTLY)
+    return reading
+
+
+def _words(words: Sequence[Word], depth: int) -> Reading:
+    """Return what the words of one command run."""
+    if not words:
+        return Reading()
+    if not words[0].is_literal or depth > _MOST_DEPTH:
+        return _OPAQUE
+    name = words[0].text.rpartition("/")[2]
+    wrapper = WRAPPERS.get(name)
+    if name in SHELLS:
+        return _shell(name, words, depth)
+    if wrapper is not None and _is_wrapped(wrapper, words):
+        return _behind(name, wrapper, words, depth)
+    own = Reading(((Word(name, True), *words[1:]),))
+    if name in RENAMING:
+        return own + _OPAQUE
+    if name in ("eval", "trap"):
+        lines = words[1:] if name == "eval" else words[1:2]
+        return _joined(lines, depth)
+    if name == "find":
+        return own + _found(words, depth)
+    if name == "git":
+        return _git(words)
+    if _holds_code(name, words):
+        return own + Reading(guesses=_suffixes(words[1:]), clarity=Clarity.PARTLY)
+    return own
+
+
+def _is_wrapped(wrapper: Wrapper, words: Sequence[Word]) -> bool:
+    return not wrapper.subcommand or any(word.text == wrapper.subcommand for word in words[1:])
+
+
+def _behind(name: str, wrapper: Wrapper, words: Sequence[Word], depth: int) -> Reading:
+    """Return what a wrapper runs."""
+    if wrapper.subcommand:
+        place = next(at for at, word in enumerate(words) if at and word.text == wrapper.subcommand)
+        words = words[place:]
+    rest, lines, is_known = _after_options(wrapper, words[1:])
+    if not is_known:
+        return Reading(guesses=_suffixes(words[1:]), clarity=_clarity(words[1:]))
+    reading = Reading()
+    if lines and name == "env":
+        # The words of the line come before those that follow it, and may begin with options again.
+        return _joined([words[0], *lines, *rest], depth)
+    rest = rest[wrapper.own_words :]
+    if wrapper.line_options:
+        # Some take their options behind their own words as well.
+        late, more, is_known = _after_options(wrapper, rest)
+        if more:
+            lines, rest = [*lines, *more], late if is_known else []
+    for line in lines:
+        reading += _joined([line], depth)
+    if lines:
+        return reading
+    if wrapper.joins:
+        return _joined(rest, depth) + _words(rest, depth + 1)
+    while rest and (match := _ASSIGNMENT.match(rest[0].text)):
+        if match[1] in PATHS:
+            reading += Reading(guesses=_suffixes(rest[1:]), clarity=Clarity.PARTLY)
+        rest = rest[1:]
+    if not rest:
+        return _OPAQUE if wrapper.opens_shell else Reading(((Word(name, True), *words[1:]),))
+    if wrapper.adds_words:
+        mark = _mark(words[1 : len(words) - len(rest)])
+        rest = [*(Word(word.text, word.is_literal and mark not in word.text) for word in rest), Word("{}", False)]
+    return reading + _words(rest, depth + 1)
+
+
+def _mark(options: Sequence[Word]) -> str:
+    """Return the text in the place of which ``xargs`` puts what it read."""
+    for place, option in enumerate(options):
+        match = re.fullmatch(r"-[0rtxpo]*[IJi](.*)|--replace(?:=(.*))?", option.text)
+        if match:
+            following = options[place + 1].text if place + 1 < len(options) and "i" not in option.text[:2] else ""
+            return match[1] or match[2] or following or "{}"
+    return "{}"
+
+
+def _shell(name: str, words: Sequence[Word], depth: int) -> Reading:
+    """Return what ``sh -c LINE`` or ``sh SCRIPT`` runs; a script is a command of the shell's name."""
+    rest, lines, is_known = _after_options(SHELLS[name], words[1:], lines_behind="c")
+    if not is_known:
+        return _OPAQUE
+    if lines is not None and _LINE_BEHIND in lines:
+        return _joined(rest[:1], depth) if rest else _OPAQUE
+    if not rest or not rest[0].is_literal or rest[0].text.startswith("/dev/"):
+        return _OPAQUE
+    return Reading(((Word(name, True), *words[1:]),))
+
+
+_LINE_BEHIND: Final = Word("-c", True)
+
+
+def _after_options(
+    wrapper: Wrapper, words: Sequence[Word], lines_behind: str = ""
+) -> tuple[Sequence[Word], list[Word], bool]:
+    """Take options off.
+
+    Args:
+        wrapper: Which options there are.
+        words: What follows the name.
+        lines_behind: Letters of options that say that the first word behind all options is a line.
+
+    Returns:
+        The words behind the options, the values that are lines, and False if an option is none of the known.
+    """
+    lines: list[Word] = []
+    place = 0
+    while place < len(words):
+        text, is_literal = words[place].text, words[place].is_literal
+        if not is_literal:
+            return words[place:], lines, True
+        if text == "--":
+            place += 1
+            break
+        plus = bool(lines_behind) and text.startswith("+")
+        if not (text.startswith("-") or plus):
+            break
+        place += 1
+        following = words[place] if place < len(words) else None
+        if text.startswith("--"):
+            option, has_value, value = text.partition("=")
+            if option not in wrapper.long_flags | wrapper.long_valued:
+                return words, lines, False
+            if option in wrapper.long_valued and not has_value:
+                place += 1
+                if option in wrapper.line_options and following:
+                    lines.append(following)
+            elif option in wrapper.line_options:
+                lines.append(Word(value, True))
+            continue
+        for at, letter in enumerate(text[1:], start=2):
+            if letter in lines_behind:
+                lines.append(_LINE_BEHIND)
+            elif letter in wrapper.attached:
+                break
+            elif letter in wrapper.valued:
+                value_word = Word(text[at:], True) if text[at:] else following
+                place += not text[at:]
+                if f"-{letter}" in wrapper.line_options and value_word:
+                    lines.append(value_word)
+                break
+            elif letter not in wrapper.flags:
+                return words, lines, False
+    return words[place:], lines, True
+
+
+def _joined(words: Sequence[Word], depth: int) -> Reading:
+    """Return what words run that a shell reads as one line."""
+    if not all(word.is_literal for word in words):
+        return _OPAQUE
+    return _line(" ".join(word.text for word in words), depth + 1)
+
+
+def _found(words: Sequence[Word], depth: int) -> Reading:
+    """Return what ``find`` runs for what it finds."""
+    reading = Reading()
+    for place, word in enumerate(words):
+        if word.text in _FIND_ACTIONS:
+            action = words[place + 1 :]
+            end = next((at for at, each in enumerate(action) if each.text in (";", "+")), len(action))
+            reading += _words([*action[:end], Word("{}", False)], depth + 1)
+    return reading
+
+
+def _git(words: Sequence[Word]) -> Reading:
+    rest, _, is_known = _after_options(_GIT, words[1:])
+    own = Reading(((Word("git", True), *rest),))
+    # An alias or a helper that is set on the command line may be any command.
+    return own if is_known else own + Reading(guesses=_suffixes(words[1:], "git"), clarity=_clarity(words[1:]))
+
+
+def _holds_code(name: str, words: Sequence[Word]) -> bool:
+    if name in CODE_FIRST:
+        return True
+    letters = CODE_OPTIONS.get(name.rstrip("0123456789."))
+    if letters is None:
+        return False
+    for word in words[1:]:
+        if re.match(r"-[A-Za-z]*m$", word.text):
+            return False
+        if re.match(rf"-[A-Za-z]*[{letters}]|--(?:eval|print|execute|run)\b", word.text):
+            return True
+    return False
+
+
+def _clarity(words: Sequence[Word]) -> Clarity:
+    return Clarity.PARTLY if all(word.is_literal for word in words) else Clarity.OPAQUE
+
+
+def _suffixes(words: Sequence[Word], name: str = "") -> tuple[tuple[Word, ...], ...]:
+    """Return everything in some words that looks as if a command might begin with it, or the rest of ``name``."""
+    pieces = [Word(piece, True) for word in words for piece in _NO_WORD.split(word.text) if piece]
+    first = [Word(name, True)] if name else []
+    bare = [Word(piece.text.rpartition("/")[2], True) for piece in pieces]
+    found = [(bare[at], *pieces[at + 1 :]) for at in range(len(pieces))]
+    return tuple([*found, *((*first, *pieces[at:]) for at in range(len(pieces)) if first)])

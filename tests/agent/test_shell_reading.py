@@ -1,0 +1,116 @@
+"""What is read of a line holds what a real shell runs of it: the shell itself is the oracle."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from khepri.agent.permissions import Permissions, Rule, Verdict
+from khepri.agent.shell_reading import Clarity, read_line
+
+RULES = Permissions([Rule(Verdict.ALLOW, "command", "*", "test"), Rule(Verdict.DENY, "command", "denied", "test")])
+SHELL = shutil.which("bash") or "/bin/sh"
+PROGRAMS = ("env", "timeout", "nohup", "nice", "xargs", "sh", "bash", "true", "echo", "cat", "find", "setsid", "time")
+PIECES = (
+    *("denied", "'denied'", "de''nied", "d\\enied", "$X", "${X}", "bin/denied", "$'denied'", "{denied,x}", "[d]enied"),
+    *("env", "env -i", "env -S", "env -u X", "A=b", "timeout 5", "timeout -k 1 5", "nohup", "nice -n 1", "setsid -w"),
+    *("xargs", "xargs -I@", "xargs -n 1", "@", "sh -c", "bash -lc", "bash -o pipefail -c", "sh", "eval", "exec"),
+    *("command", "builtin", "true", "echo", "find . -maxdepth 0 -exec", "\\;", "{}", "{", "}", "(", ")", "!", "time"),
+    *(
+        "&&",
+        "||",
+        ";",
+        "|",
+        "\n",
+        "if",
+        "then",
+        "fi",
+        "do",
+        "done",
+        "while",
+        "for x in a",
+        "case a in a)",
+        ";;",
+        "esac",
+    ),
+    *("$(", "`", '"', "'", "> f", "2>&1", "<<< denied", "<<E", "E", "--", "-", "f()", "trap", "EXIT", "X=denied", "#"),
+)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder whose ``bin`` is all that a shell finds there, the denied program among it."""
+    place = tmp_path_factory.mktemp("shell")
+    programs = place / "bin"
+    programs.mkdir()
+    for name in PROGRAMS:
+        found = shutil.which(name)
+        if found:
+            (programs / name).symlink_to(found)
+    denied = programs / "denied"
+    denied.write_text(f"#!/bin/sh\n: > {place / 'ran'}\n", encoding="utf-8")
+    denied.chmod(0o755)
+    return place
+
+
+def runs_denied(place: Path, line: str) -> bool:
+    """Return True if a real shell comes to run the denied program."""
+    work = place / "work"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    (work / "bin").symlink_to(place / "bin")
+    ran = place / "ran"
+    ran.unlink(missing_ok=True)
+    try:
+        subprocess.run(
+            [SHELL, "-c", line],
+            cwd=work,
+            env={"PATH": str(place / "bin"), "HOME": str(work), "X": "denied"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=20,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        pass
+    return ran.exists()
+
+
+@given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=7).map(" ".join))
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_what_a_real_shell_runs_is_denied(place: Path, line: str) -> None:
+    if RULES.command(line).verdict is not Verdict.DENY:
+        assert not runs_denied(place, line)
+
+
+@pytest.mark.parametrize("line", ["denied", "true | xargs -I@ denied", "sh -c 'env denied'", "X=1; $(echo denied)"])
+def test_the_oracle_notices(place: Path, line: str) -> None:
+    if os.name == "posix":
+        assert runs_denied(place, line) or "xargs" in line
+
+
+@pytest.mark.parametrize(
+    ("line", "commands"),
+    [
+        ("pytest -q", [["pytest", "-q"]]),
+        ("cd x && A=1 env -u B timeout 5 /usr/bin/pytest 'a b'", [["cd", "x"], ["pytest", "a b"]]),
+        ("a | b 2>&1; c &", [["a"], ["b"], ["c"]]),
+        ("sh -c 'a; b' && sudo -u me -- c", [["a"], ["b"], ["c"]]),
+        ("make -C x test", [["make", "-C", "x", "test"]]),
+        ("bash run.sh x", [["bash", "run.sh", "x"]]),
+        ("[ -f a ] || b", [["[", "-f a", "]"], ["b"]]),
+        ("find . -name x -exec grep -l y {} +", [["find", ".", "-name", "x", "-exec", "grep", "-l", "y", "{}", "+"]]),
+        ("", []),
+        ("# nothing", []),
+    ],
+)
+def test_a_clear_line_is_read_as_the_commands_that_it_runs(line: str, commands: list[list[str]]) -> None:
+    reading = read_line(line)
+    found = [[word.text for word in each] for each in reading.commands]
+    assert reading.clarity is Clarity.CLEAR
+    assert [each for each in found if each[-1] != "{}" or each[0] == "find"] == commands
