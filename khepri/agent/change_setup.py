@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from khepri import assets, paths
 from khepri.agent.changing import ChangeParts, ChangeRun, ChangeSettings
+from khepri.agent.creating import Creating
 from khepri.agent.edit_plan import Candidate
 from khepri.agent.events import Event
 from khepri.agent.generation import Writer
@@ -58,6 +59,7 @@ def change_run(
         tools=tools,
         context=ToolContext(repository, prompt.count_tokens, config.observation_tokens, workspace=workspace),
         rewriting=Rewriting(writer, workspace, instruction.text, config.edit_form),
+        creating=Creating(writer, workspace, instruction.text),
         checkpoints=Checkpoints(repository.root, paths.checkpoints_dir()),
         plans=PlanStore(repository.root, paths.plans_dir()),
         permissions=Permissions(load_rules(repository.root), is_approved=instruction.is_approved),

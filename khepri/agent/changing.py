@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from khepri import assets
+from khepri.agent.creating import Creating, create_call
 from khepri.agent.edit_plan import Candidate, describe, parts_of, plan_grammar, rivals
 from khepri.agent.events import (
     ChangeReport,
@@ -35,9 +36,11 @@ from khepri.edits.apply import apply
 from khepri.edits.change import ChangeSet, change_set
 from khepri.edits.checkpoints import Checkpoints
 from khepri.edits.checks import CheckOutcome, end_of, run_check
+from khepri.edits.creation import new_target
 from khepri.edits.locate import find_target, read_source
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.review import Review
+from khepri.edits.statements import Statements
 from khepri.edits.workspace import Workspace
 from khepri.errors import RefusedError, ToolError
 from khepri.tools.arguments import check_arguments
@@ -70,6 +73,7 @@ class ChangeParts:
     context: ToolContext
     """With the workspace."""
     rewriting: Rewriting
+    creating: Creating
     checkpoints: Checkpoints
     plans: PlanStore
     permissions: Permissions
@@ -172,6 +176,9 @@ class ChangeRun:
         calls = []
         for written in self._instruction.targets:
             path, _, symbol = written.partition(":")
+            if not symbol and not (self._repository.root / path).exists():
+                calls.append(create_call(new_target(self._workspace, path).source.path))
+                continue
             target = find_target(read_source(self._workspace, path), symbol)
             calls.append(rewrite_call(target.source.path, target.symbol))
         return tuple(calls)
@@ -194,7 +201,13 @@ class ChangeRun:
     def _step(self, number: int, total: int, call: ToolCall, failed: CheckFinished | None) -> None:
         self._emit(StepStarted(number, total, describe(call)))
         try:
-            text = self._rewrite(call, failed) if call.name == "rewrite" else self._refactor(call)
+            match call.name:
+                case "rewrite":
+                    text = self._rewrite(call, failed)
+                case "create":
+                    text = self._create(call)
+                case _:
+                    text = self._refactor(call)
             step = StepFinished(number, total, text, False)
         except EditRefusedError as error:
             words = f"{error.message}; {error.hint}" if error.hint else error.message
@@ -237,10 +250,13 @@ class ChangeRun:
             "edit/lines.md", symbol=target.label, code=code, task=self._instruction.text, name=name
         )
         prompt.follow(message.strip())
-        numbers = " | ".join(f'"{number}"' for number in range(target.start_line, target.end_line + 1))
-        written = self._parts.writer.write(prompt, f'start: line "-" line\nline: {numbers}', _LINES_TOKENS)
+        statements = Statements(target)
+        starts = " | ".join(f'"{number}"' for number in statements.starts(self._instruction.text))
+        ends = " | ".join(f'"{number}"' for number in statements.ends)
+        written = self._parts.writer.write(prompt, f'start: ({starts}) "-" ({ends})', _LINES_TOKENS)
         start, _, end = written.partition("-")
-        return {"start": min(int(start), int(end)), "end": max(int(start), int(end))}
+        first, last = statements.around(int(start), int(end))
+        return {"start": first, "end": last}
 
     def _rewrite(self, call: ToolCall, failed: CheckFinished | None, *, is_new: bool = False) -> str:
         failure = Failure(failed.command, end_of(failed.output, _CHECK_CHARS), is_new) if failed else None
@@ -248,6 +264,11 @@ class ChangeRun:
         change = self._parts.rewriting.rewrite(self._parts.prompt, path, symbol, failure)
         self._workspace.take(change_set(self._instruction.text, [change]))
         return f"{describe(call)}: +{change.added_lines} -{change.removed_lines}"
+
+    def _create(self, call: ToolCall) -> str:
+        change = self._parts.creating.create(self._parts.prompt, str(call.arguments["path"]), self._found)
+        self._workspace.take(change_set(self._instruction.text, [change]))
+        return f"{describe(call)}: +{change.added_lines}"
 
     def _refuse_denied(self, changes: ChangeSet) -> None:
         for path in changes.paths:
@@ -289,7 +310,7 @@ class ChangeRun:
 
     def _mended(self, report: ChangeReport, calls: Sequence[ToolCall]) -> ChangeReport:
         """Let the model correct what it wrote while a check fails, for so many rounds."""
-        written = [call for call in calls if call.name == "rewrite"]
+        written = [call for call in calls if call.name in ("rewrite", "create")]
         while not report.checks_passed and written and report.repairs < self._settings.repairs:
             failed = next(check for check in report.checks if not check.passed)
             call = _blamed(written, failed.output)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from khepri.agent.new_paths import new_paths
 from khepri.agent.protocol import CALL_END, TRIGGER, ToolCall, folders_of
 from khepri.repo.facts import FactsCache
 from khepri.repo.relevance import likely_places
@@ -31,6 +32,13 @@ _CODE_LIKE: Final = re.compile(r"_|[a-z][A-Z]|\.|^[A-Z]")
 _HOLE: Final = re.compile(r"\$[A-Z]")
 _CODE: Final = re.compile(r"[\w$.]+(?:\([^()]*(?:\([^()]*\)[^()]*)*\)|\[[^\[\]]*\]|\.\w+)+")
 """A name with what is called on it or taken from it, brackets nested once."""
+_LEADS: Final = "function|method|class|helper"
+_NEVER_NAMES: Final = frozenset(
+    "a an the first second third fourth new another optional required keyword positional extra default named boolean "
+    "single last".split()
+)
+"""Words before ``parameter`` and its like that say which one, and not what it is called."""
+_NEW_FILE: Final = r"([A-Za-z0-9_-]{1,40}\/){0,4}[A-Za-z0-9_-]{1,40}\.[a-z]{1,6}"
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_]{0,60}"
 
 
@@ -124,17 +132,17 @@ def plan_grammar(manifests: Sequence[Manifest], found: Sequence[Candidate], file
         files: The files that a call may name where it names no definition.
         task: What the user asked for.
     """
-    found = _named(found, task)
+    found = named(found, task)
     rules = ["start: call"]
     alternatives = []
-    symbols = [each for each in found if each.symbol]
     names = _new_names(task, found)
     for manifest in _fitting(manifests, task):
         required = manifest.parameters.get("required")
         properties = manifest.parameters.get("properties")
         assert isinstance(properties, dict)
         assert isinstance(required, list)
-        if "symbol" in required and not symbols:
+        fitting = [each for each in found if not manifest.kinds or not each.symbol or each.kind in manifest.kinds]
+        if "symbol" in required and not any(each.symbol for each in fitting):
             continue
         if "new_name" in required and not names:
             continue
@@ -143,16 +151,18 @@ def plan_grammar(manifests: Sequence[Manifest], found: Sequence[Candidate], file
             if name in _LATER or name == "symbol" or not isinstance(schema, dict):
                 continue
             rule = f"{manifest.name}_{name}"
-            if name == "path" and name in required:
-                rules.append(f"{rule}: {_places(found, files, needs_symbol='symbol' in required)}")
+            if schema.get("format") == "file" and name in required:
+                rules.append(f"{rule}: {_places(fitting, files, needs_symbol='symbol' in required)}")
                 sequence.append(rule)
                 continue
             if name == "pattern" and (written := _patterns(task)):
                 schema = {"enum": [*written]}
-            if name == "path":
+            if name == "path" and schema.get("format") == "path":
                 schema = {"enum": [path for path in (*folders_of(files)[1:], *files) if _names_path(path, task)]}
                 if not schema["enum"]:
                     continue
+            if schema.get("format") == "new_file" and (fresh := new_paths(task, _pairs(found), files)):
+                schema = {"enum": [*fresh]}
             rules.append(f"{rule}: {_value(name, schema, names)}")
             comma = ", " if sequence else ""
             piece = f"{_literal(f'{comma}{_json(name)}: ')} {rule}"
@@ -176,17 +186,23 @@ def _places(found: Sequence[Candidate], files: Sequence[str], *, needs_symbol: b
 def _value(name: str, schema: Mapping[str, JsonValue], names: Sequence[str]) -> str:
     if schema.get("format") == "name":
         return " | ".join(_literal(_json(each)) for each in names) if names else f'"\\"" /{_NAME}/ "\\""'
+    if schema.get("format") == "new_file" and "enum" not in schema:
+        return f'"\\"" /{_NEW_FILE}/ "\\""'
     options = schema.get("enum")
     if isinstance(options, list):
         return " | ".join(_literal(_json(option)) for option in options)
     return "%json " + json.dumps({"type": "string", "minLength": 1, "maxLength": _MOST_STRING})
 
 
-def _named(found: Sequence[Candidate], task: str) -> Sequence[Candidate]:
+def named(found: Sequence[Candidate], task: str) -> Sequence[Candidate]:
     """Return the definitions that a task names outright, with the files it names; all of them if it names none."""
-    words = {word for word in _WORD.findall(task) if _weight(word, task) > 1 or _stands_as_name(word, task)}
+    words = {word for word in _WORD.findall(task) if _weight(word, task) > 1 or _stands_as_target(word, task)}
     named = [each for each in found if each.symbol and {each.symbol, each.symbol.rpartition(".")[2]} & words]
     return [*named, *(each for each in found if not each.symbol)] if named else found
+
+
+def _pairs(found: Sequence[Candidate]) -> list[tuple[str, str]]:
+    return [(each.path, each.symbol) for each in found]
 
 
 def _fitting(manifests: Sequence[Manifest], task: str) -> list[Manifest]:
@@ -195,7 +211,8 @@ def _fitting(manifests: Sequence[Manifest], task: str) -> list[Manifest]:
         # A task that holds a pattern of code leaves nothing to think about.
         return [each for each in manifests if each.name == "replace"]
     lowered = task.lower()
-    return [each for each in manifests if not each.when or any(_begins(word, lowered) for word in each.when)]
+    spoken_of = [each for each in manifests if not each.when or any(_begins(word, lowered) for word in each.when)]
+    return [each for each in spoken_of if not any(_begins(word, lowered) for word in each.unless)]
 
 
 def _patterns(task: str) -> list[str]:
@@ -222,9 +239,18 @@ def _new_names(task: str, found: Sequence[Candidate]) -> list[str]:
 
 
 def _stands_as_name(word: str, task: str) -> bool:
-    lead = r"(?:to|into|as|named|called|name|parameter|argument|function|method|helper|option)"
+    """Return True if a word stands where the name of something stands."""
+    if word.lower() in _NEVER_NAMES:
+        return False
+    lead = rf"(?:{_LEADS}|to|into|as|named|called|name|parameter|argument|option)"
     follow = r"(?:parameter|argument|option|keyword)"
     return bool(re.search(rf"\b{lead}\s+[`'\"]?{re.escape(word)}\b|\b{re.escape(word)}[`'\"]?\s+{follow}\b", task))
+
+
+def _stands_as_target(word: str, task: str) -> bool:
+    """Return True if a word stands where the name of something stands that is there already."""
+    lead = rf"(?:{_LEADS}|to|give|rename|move|inline)"
+    return bool(re.search(rf"\b{lead}\s+[`'\"]?{re.escape(word)}\b", task, re.IGNORECASE))
 
 
 def _is_file(word: str, task: str) -> bool:

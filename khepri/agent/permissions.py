@@ -88,10 +88,9 @@ class Permissions:
         possible = denials
         if reading.clarity is not Clarity.OPAQUE:
             parts = (*reading.commands, *reading.guesses)
-            possible = [rule for rule in denials if any(_may_match(rule.pattern, part) for part in parts)]
+            possible = [rule for rule in denials if any(_may_match(rule, part) for part in parts)]
         rulings = [
-            self._ruling([rule for rule in self._of("command") if _matches(rule.pattern, part)])
-            for part in reading.commands
+            self._ruling([rule for rule in self._of("command") if _matches(rule, part)]) for part in reading.commands
         ]
         if possible and all(ruling.verdict is not Verdict.DENY for ruling in rulings):
             rulings.append(Ruling(Verdict.DENY, possible[0], is_sure=False))
@@ -111,25 +110,37 @@ class Permissions:
         return Ruling(strictest.verdict, strictest)
 
 
-def _matches(pattern: str, words: Sequence[Word]) -> bool:
-    line = " ".join(word.text for word in words)
+def _matches(rule: Rule, words: Sequence[Word]) -> bool:
+    line = " ".join((_name(rule, words[0].text), *(word.text for word in words[1:])))
+    pattern = _pattern(rule)
     if _is_glob(pattern):
         return fnmatch.fnmatchcase(line, pattern)
     return line == pattern or line.startswith(f"{pattern} ")
 
 
-def _may_match(pattern: str, words: Sequence[Word]) -> bool:
+def _may_match(rule: Rule, words: Sequence[Word]) -> bool:
     """Return True if some words match, or may do once it is known what a variable or an output in them is."""
+    pattern = _pattern(rule)
     if _is_glob(pattern):
-        return _matches(pattern, words)
+        return _matches(rule, words)
     for place, part in enumerate(pattern.split()):
         if place >= len(words):
             return False
         if not words[place].is_literal:
             return True
-        if words[place].text != part:
+        if (words[place].text if place else _name(rule, words[0].text)) != part:
             return False
     return True
+
+
+def _pattern(rule: Rule) -> str:
+    first, space, rest = rule.pattern.partition(" ")
+    return f"{_name(rule, first)}{space}{rest}"
+
+
+def _name(rule: Rule, written: str) -> str:
+    """Return what of a program's name is compared: a rule allows the very path, and denies it in any place."""
+    return written if rule.verdict is Verdict.ALLOW else written.rpartition("/")[2]
 
 
 def _is_glob(pattern: str) -> bool:

@@ -25,8 +25,10 @@ MOST_TRIES: Final = 3
 _SPARE_TOKENS: Final = 320
 _LEAST_SPARE_TOKENS: Final = 128
 _GROWTH: Final = 1.5
-_WARMER: Final = 0.4
+WARMER: Final = 0.4
 """By how much each further try is freer: at temperature 0 it would be the same again."""
+_SENTENCE: Final = "start: /[^\\n]{1,400}/"
+_SENTENCE_TOKENS: Final = 96
 _TEMPLATES: Final = {
     EditForm.FUNCTION: "edit/rewrite.md",
     EditForm.FILE: "edit/file.md",
@@ -84,7 +86,7 @@ class Rewriting:
         source = read_source(self._workspace, path)
         target = find_target(source, "" if self._form is EditForm.FILE else symbol)
         conversation = prompt.fork()
-        conversation.write_call(json.dumps({"name": "rewrite", "arguments": {"path": path, "symbol": target.symbol}}))
+        conversation.write_call(_call_of(target))
         conversation.follow(self._message(target, failure))
         tokens = prompt.count_tokens(target.text)
         if len(conversation) + tokens + _LEAST_SPARE_TOKENS > self._writer.context_tokens:
@@ -100,17 +102,27 @@ class Rewriting:
         for number in range(MOST_TRIES):
             if refusal is not None and refusal.reason is Refusal.NO_OP:
                 # A copy that stands in the conversation is copied again.
-                attempt = conversation.fork()
+                attempt = self._thought(prompt, target, failure, number - 1)
             elif refusal is not None:
                 hint = f"; {refusal.hint}" if refusal.hint else ""
                 attempt.follow(assets.render_prompt("edit/repair.md", problem=refusal.message, hint=hint).strip())
-            written = self._writer.write(attempt, fence_grammar(target), max_tokens, _WARMER * number, target.text)
+            written = self._writer.write(attempt, fence_grammar(target), max_tokens, WARMER * number, target.text)
             try:
                 return self._change(target, body_of(written, target))
             except EditRefusedError as error:
                 refusal = error
         assert refusal is not None
         raise refusal
+
+    def _thought(self, prompt: Prompt, target: Target, failure: Failure | None, try_: int) -> Prompt:
+        """Return a conversation in which the model has said what has to change before it writes the code."""
+        conversation = prompt.fork()
+        conversation.write_call(_call_of(target))
+        code, output = fenced(target), f"`{failure.command}` fails:\n{failure.output}\n\n" if failure else ""
+        conversation.follow(assets.render_prompt("edit/think.md", code=code, output=output, task=self._task).strip())
+        self._writer.write(conversation, _SENTENCE, _SENTENCE_TOKENS, WARMER * try_)
+        conversation.follow(assets.render_prompt(f"edit/after_thought_{self._form}.md").strip())
+        return conversation
 
     def _change(self, target: Target, code: str) -> FileChange:
         if self._form is EditForm.BLOCKS:
@@ -125,6 +137,10 @@ class Rewriting:
                 template, command=failure.command, output=failure.output, code=code, task=self._task
             ).strip()
         return assets.render_prompt(_TEMPLATES[self._form], code=code, task=self._task).strip()
+
+
+def _call_of(target: Target) -> str:
+    return json.dumps({"name": "rewrite", "arguments": {"path": target.source.path, "symbol": target.symbol}})
 
 
 def fence_grammar(target: Target) -> str:

@@ -49,7 +49,7 @@ class Reading:
     """What a line runs."""
 
     commands: tuple[tuple[Word, ...], ...] = ()
-    """The words of each command, its name first, which is literal and without a path."""
+    """The words of each command, its name first, which is literal."""
     guesses: tuple[tuple[Word, ...], ...] = ()
     """The same for what may be one."""
     clarity: Clarity = Clarity.CLEAR
@@ -95,7 +95,7 @@ def _words(words: Sequence[Word], depth: int) -> Reading:
         return _shell(name, words, depth)
     if wrapper is not None and _is_wrapped(wrapper, words):
         return _behind(name, wrapper, words, depth)
-    own = Reading(((Word(name, True), *words[1:]),))
+    own = Reading((tuple(words),))
     if name in RENAMING:
         return own + _OPAQUE
     if name in ("eval", "trap"):
@@ -143,7 +143,7 @@ def _behind(name: str, wrapper: Wrapper, words: Sequence[Word], depth: int) -> R
             reading += Reading(guesses=_suffixes(rest[1:]), clarity=Clarity.PARTLY)
         rest = rest[1:]
     if not rest:
-        return _OPAQUE if wrapper.opens_shell else Reading(((Word(name, True), *words[1:]),))
+        return _OPAQUE if wrapper.opens_shell else Reading((tuple(words),))
     if wrapper.adds_words:
         mark = _mark(words[1 : len(words) - len(rest)])
         rest = [*(Word(word.text, word.is_literal and mark not in word.text) for word in rest), Word("{}", False)]
@@ -161,7 +161,7 @@ def _mark(options: Sequence[Word]) -> str:
 
 
 def _shell(name: str, words: Sequence[Word], depth: int) -> Reading:
-    """Return what ``sh -c LINE`` or ``sh SCRIPT`` runs; a script is a command of the shell's name."""
+    """Return what ``sh -c LINE`` runs, or ``sh SCRIPT``: a command of the shell's name that may be the script's."""
     rest, lines, is_known = _after_options(SHELLS[name], words[1:], lines_behind="c")
     if not is_known:
         return _OPAQUE
@@ -169,7 +169,7 @@ def _shell(name: str, words: Sequence[Word], depth: int) -> Reading:
         return _joined(rest[:1], depth) if rest else _OPAQUE
     if not rest or not rest[0].is_literal or rest[0].text.startswith("/dev/"):
         return _OPAQUE
-    return Reading(((Word(name, True), *words[1:]),))
+    return Reading((tuple(words),), guesses=(tuple(rest),))
 
 
 _LINE_BEHIND: Final = Word("-c", True)
@@ -249,7 +249,7 @@ def _found(words: Sequence[Word], depth: int) -> Reading:
 
 def _git(words: Sequence[Word]) -> Reading:
     rest, _, is_known = _after_options(_GIT, words[1:])
-    own = Reading(((Word("git", True), *rest),))
+    own = Reading(((words[0], *rest),))
     # An alias or a helper that is set on the command line may be any command.
     return own if is_known else own + Reading(guesses=_suffixes(words[1:], "git"), clarity=_clarity(words[1:]))
 
@@ -275,7 +275,5 @@ def _clarity(words: Sequence[Word]) -> Clarity:
 def _suffixes(words: Sequence[Word], name: str = "") -> tuple[tuple[Word, ...], ...]:
     """Return everything in some words that looks as if a command might begin with it, or the rest of ``name``."""
     pieces = [Word(piece, True) for word in words for piece in _NO_WORD.split(word.text) if piece]
-    first = [Word(name, True)] if name else []
-    bare = [Word(piece.text.rpartition("/")[2], True) for piece in pieces]
-    found = [(bare[at], *pieces[at + 1 :]) for at in range(len(pieces))]
-    return tuple([*found, *((*first, *pieces[at:]) for at in range(len(pieces)) if first)])
+    named = [Word(name, True)] if name else []
+    return tuple((*first, *pieces[at:]) for at in range(len(pieces)) for first in ([], named)[: 1 + bool(named)])

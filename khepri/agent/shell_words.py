@@ -50,16 +50,26 @@ def commands_of(line: str) -> tuple[SimpleCommand, ...] | None:
 
     # A backslash joins two lines before anything else is looked at.
     root = get_parser("bash").parse(line.replace("\\\n", "").encode("utf-8", "replace")).root_node
-    if root.has_error:
+    if root.has_error or any(_swallows_words(node) for node in _nodes(root)):
         return None
     return tuple(_commands(root))
 
 
-def _commands(root: "Node") -> Iterator[SimpleCommand]:
+def _nodes(root: "Node") -> Iterator["Node"]:
     waiting = [root]
     while waiting:
         node = waiting.pop()
         waiting += reversed(node.children)
+        yield node
+
+
+def _swallows_words(node: "Node") -> bool:
+    """Return True for a redirection to which the grammar gives words that are the command's."""
+    return node.type == "file_redirect" and len(node.children_by_field_name("destination")) > 1
+
+
+def _commands(root: "Node") -> Iterator[SimpleCommand]:
+    for node in _nodes(root):
         if node.type == "command":
             words = _words(node)
             if words:

@@ -1,6 +1,7 @@
 """Which module of the repository is which file, which names it has, and whether every import still finds its name."""
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -90,6 +91,47 @@ def check_imports(workspace: Workspace, changes: ChangeSet) -> None:
                     f"{change.path} would import {each.name} from {each.module}, which does not have it any more",
                     "make this change by hand, or in smaller steps",
                 )
+
+
+def check_found(workspace: Workspace, change: FileChange) -> None:
+    """Make sure that a new file imports nothing from this repository that is not there.
+
+    Raises:
+        EditRefusedError: It does.
+    """
+    tree = _parse(change.after or b"")
+    if tree is None:
+        return
+    modules = Modules(workspace, ChangeSet("", (change,)))
+    ours = {name.partition(".")[0] for name in modules.paths}
+    folders = {name.rpartition(".")[0] for name in modules.paths}
+    for each in _imports(tree, modules.package(change.path)):
+        path = modules.paths.get(each.module)
+        is_module = f"{each.module}.{each.name}" in modules.paths or f"{each.module}.{each.name}" in folders
+        if is_module or each.module.partition(".")[0] not in ours or (path is None and each.module in folders):
+            continue
+        data = workspace.read(path) if path is not None and path != change.path else b""
+        if path is None or (each.name not in _defined(data or b"") and not _binds_anything(data or b"")):
+            where = sorted(modules.name(other) for other in _defining(workspace, modules, each.name))
+            raise EditRefusedError(
+                Refusal.NOT_POSSIBLE,
+                f"{change.path} imports {each.name} from {each.module}, which is not there",
+                f"import it from {where[0]}" if where else "use what is there",
+            )
+
+
+def _defining(workspace: Workspace, modules: Modules, name: str) -> Iterator[str]:
+    for path in modules.paths.values():
+        data = workspace.read(path) or b""
+        if name.encode() in data and name in _defined(data):
+            yield path
+
+
+def _binds_anything(data: bytes) -> bool:
+    """Return True for a module whose names cannot be told: it imports with a star, or makes them as it is asked."""
+    return (
+        "__getattr__" in _defined(data) or re.search(rb"^\s*from\s+\S+\s+import\s+\*", data, re.MULTILINE) is not None
+    )
 
 
 def redirect_imports(workspace: Workspace, changes: ChangeSet, name: str, old: str, new: str) -> ChangeSet:

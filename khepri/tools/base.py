@@ -32,6 +32,10 @@ class Manifest:
     """Arguments of one call, as an example for the model."""
     when: tuple[str, ...] = ()
     """Beginnings of words of which a task has to hold one for a changing tool to be offered; empty offers it always."""
+    unless: tuple[str, ...] = ()
+    """Beginnings of words that say that a task asks for more than the tool does; one of them keeps it back."""
+    kinds: tuple[str, ...] = ()
+    """What a symbol that the tool is given has to be: ``function``, …; empty takes every kind."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ a repository adds none.
 
 A manifest holds ``name`` (the file's stem), ``description``, ``permission`` (``read``, ``git``, ``edit`` or
 ``command``), ``[parameters]`` (JSON Schema of an object), ``[example]``, for a command tool ``command``, and for a tool
-that changes something ``when`` (beginnings of words that a task for it has).
+that changes something ``when`` and ``unless`` (beginnings of words that a task for it has, and has not) and ``kinds``
+(what its symbols are).
 """
 
 import difflib
@@ -29,7 +30,9 @@ from khepri.tools.fit import fit
 from khepri.tools.user import CommandTool
 
 _DEFAULT_PERMISSIONS: Final[Mapping[str, str]] = {"read": "allow", "git": "allow", "edit": "deny", "command": "deny"}
-_KEYS: Final = frozenset({"name", "description", "permission", "parameters", "example", "command", "when"})
+_KEYS: Final = frozenset(
+    {"name", "description", "permission", "parameters", "example", "command", "when", "unless", "kinds"}
+)
 
 
 @dataclass(frozen=True)
@@ -160,19 +163,25 @@ def read_manifest(path: Path) -> tuple[Manifest, tuple[str, ...]]:
     command = table.get("command", [])
     if not isinstance(command, list) or not all(isinstance(word, str) for word in command):
         raise ConfigError(f"{path}: command must be a list of texts", 'write command = ["program", "{parameter}"]')
-    when = table.get("when", [])
-    if not isinstance(when, list) or not all(isinstance(word, str) for word in when):
-        raise ConfigError(f"{path}: when must be a list of texts", 'write when = ["renam"]')
     manifest = Manifest(
         name=name,
         description=description,
         parameters=parameters,
         permission=permission,
         example=example,
-        when=tuple(when),
+        when=_texts(path, table, "when"),
+        unless=_texts(path, table, "unless"),
+        kinds=_texts(path, table, "kinds"),
     )
     _check_example(path, manifest)
     return manifest, tuple(command)
+
+
+def _texts(path: Path, table: Mapping[str, object], key: str) -> tuple[str, ...]:
+    found = table.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(word, str) for word in found):
+        raise ConfigError(f"{path}: {key} must be a list of texts", f'write {key} = ["renam"]')
+    return tuple(found)
 
 
 def _shipped(path: Path) -> Tool:

@@ -41,7 +41,8 @@ def fence_header(target: Target) -> str:
 
 def fence_mark(target: Target) -> str:
     """Return backticks enough that nothing in the code ends the fence."""
-    ticks = _LEAST_TICKS
+    # Markdown is expected to hold fences of its own.
+    ticks = _LEAST_TICKS + target.source.path.endswith((".md", ".markdown"))
     while "`" * ticks in target.text:
         ticks += 1
     return "`" * ticks

@@ -44,6 +44,11 @@ def allows(root: Path, task: str, call: str) -> bool:
     return constraint.is_complete
 
 
+def offers(root: Path, task: str, tool: str) -> bool:
+    repository = Repository.open(root)
+    return f'\\"{tool}\\"' in plan_grammar(MANIFESTS, candidates(repository, task, None), repository.files(), task)
+
+
 def test_what_a_task_names_comes_first_and_its_file_decides(root: Path) -> None:
     assert found(root, "rename Session to Talk in src/other.py")[0] == "src/other.py:Session"
     assert set(found(root, "rename Session to Talk")[:2]) == {"src/net.py:Session", "src/other.py:Session"}
@@ -72,9 +77,7 @@ def test_a_call_names_only_what_exists(root: Path) -> None:
     ],
 )
 def test_only_tools_that_the_task_speaks_of_are_offered(root: Path, task: str, tool: str, is_offered: bool) -> None:
-    repository = Repository.open(root)
-    grammar = plan_grammar(MANIFESTS, candidates(repository, task, None), repository.files(), task)
-    assert (f'\\"{tool}\\"' in grammar) is is_offered
+    assert offers(root, task, tool) is is_offered
 
 
 @pytest.mark.parametrize(
@@ -103,3 +106,25 @@ def test_a_pattern_that_the_task_writes_is_taken_as_it_stands(root: Path) -> Non
     task = "Replace every call hex($X)[2:].upper() with format($X, 'X')"
     assert allows(root, task, planned("replace", pattern="hex($X)[2:].upper()", replacement="format($X, 'X')"))
     assert not allows(root, task, planned("replace", pattern="hex($$$X)", replacement="format($X)"))
+
+
+def test_a_tool_is_kept_back_where_the_task_asks_for_more_than_it_does(root: Path) -> None:
+    assert offers(root, "Add a parameter timeout to fetch with default 5", "parameter")
+    assert not offers(root, "Give fetch a second parameter timeout and use it for the request", "parameter")
+    assert not offers(root, "Give fetch a parameter loud, and leave the text out when it is False", "parameter")
+
+
+def test_a_tool_is_offered_only_what_it_can_work_on(root: Path) -> None:
+    (root / "src" / "limits.py").write_text("MOST = 3\n\n\ndef cut(): ...\n", encoding="utf-8")
+    task = "Add a parameter most to cut, default MOST"
+    assert allows(root, task, planned("parameter", path="src/limits.py", symbol="cut", action="add", name="most"))
+    assert not allows(root, task, planned("parameter", path="src/limits.py", symbol="MOST", action="add", name="most"))
+
+
+def test_a_new_name_is_no_target_and_an_ordinal_no_name(root: Path) -> None:
+    (root / "src" / "quoting.py").write_text("def quote(): ...\n\n\ndef unquote(value): ...\n", encoding="utf-8")
+    task = "Give unquote a second parameter quote"
+    call = planned("parameter", path="src/quoting.py", symbol="unquote", action="add", name="second")
+    assert not allows(root, task, call)
+    assert not allows(root, task, planned("rewrite", path="src/quoting.py", symbol="quote"))
+    assert allows(root, task, planned("rewrite", path="src/quoting.py", symbol="unquote"))

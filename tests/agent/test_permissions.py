@@ -49,6 +49,9 @@ HIDDEN = [
     "flock f rm x",
     "watch rm x",
     "script -c 'rm x' f",
+    "timeout 5 > f rm x",
+    "sh /bin/rm",
+    "bash -e ./rm x",
     "find . -exec rm {} \\;",
     "find . -name y -execdir sh -c 'rm x' \\; -print",
     "if true; then rm x; fi",
@@ -176,6 +179,15 @@ def test_a_denied_subcommand_is_found_behind_options_and_variables(command: str)
     rules = Permissions([rule(Verdict.ALLOW, "command *"), rule(Verdict.DENY, "command git push")])
     assert rules.command(command).verdict is Verdict.DENY
     assert rules.command("git pull && git status $X").verdict is Verdict.ALLOW
+
+
+def test_a_program_is_allowed_by_its_very_path_and_denied_in_any_place() -> None:
+    rules = Permissions([rule(Verdict.ALLOW, "command pytest"), rule(Verdict.ALLOW, "command ./check.sh")])
+    assert rules.command("./check.sh -v").verdict is Verdict.ALLOW
+    assert rules.command("./pytest").verdict is rules.command("/tmp/check.sh").verdict is Verdict.ASK
+    denied = Permissions([rule(Verdict.ALLOW, "command *"), rule(Verdict.DENY, "command ./deploy.sh")])
+    for line in ("./deploy.sh", "deploy.sh now", "cd x && sh ../deploy.sh", "bash deploy.sh"):
+        assert denied.command(line).verdict is Verdict.DENY
 
 
 def test_code_and_changed_paths_are_not_allowed_by_a_rule_for_the_program() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from khepri.agent.change_setup import edit_tools
 from khepri.agent.changing import ChangeParts, ChangeRun, ChangeSettings
+from khepri.agent.creating import Creating
 from khepri.agent.edit_plan import candidates
 from khepri.agent.events import ChangeReport, Event, ReviewRequested
 from khepri.agent.generation import Writer
@@ -29,7 +30,7 @@ from tests.support.talk import script_of
 Reviewer = Callable[[ChangeSet], Decision]
 
 
-def planned(name: str, **arguments: str) -> str:
+def planned(name: str, /, **arguments: str) -> str:
     """Return a call as the grammar of a plan has it: parameters in the order of the manifest."""
     return f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>"
 
@@ -86,6 +87,7 @@ class Change:
             edit_tools(),
             ToolContext(self.repository, prompt.count_tokens, 700, workspace=workspace),
             Rewriting(self.writer, workspace, instruction.text, form),
+            Creating(self.writer, workspace, instruction.text),
             self.checkpoints,
             PlanStore(self.repository.root, state / "plans"),
             Permissions(rules, is_approved=instruction.is_approved),
