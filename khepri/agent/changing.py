@@ -204,7 +204,7 @@ class ChangeRun:
             match call.name:
                 case "rewrite":
                     text = self._rewrite(call, failed)
-                case "create":
+                case "create" | "add":
                     text = self._create(call)
                 case _:
                     text = self._refactor(call)
@@ -266,7 +266,11 @@ class ChangeRun:
         return f"{describe(call)}: +{change.added_lines} -{change.removed_lines}"
 
     def _create(self, call: ToolCall) -> str:
-        change = self._parts.creating.create(self._parts.prompt, str(call.arguments["path"]), self._found)
+        path, symbol = str(call.arguments["path"]), str(call.arguments.get("symbol", ""))
+        if call.name == "add":
+            change = self._parts.creating.add(self._parts.prompt, path, symbol)
+        else:
+            change = self._parts.creating.create(self._parts.prompt, path, self._found)
         self._workspace.take(change_set(self._instruction.text, [change]))
         return f"{describe(call)}: +{change.added_lines}"
 
@@ -310,7 +314,7 @@ class ChangeRun:
 
     def _mended(self, report: ChangeReport, calls: Sequence[ToolCall]) -> ChangeReport:
         """Let the model correct what it wrote while a check fails, for so many rounds."""
-        written = [call for call in calls if call.name in ("rewrite", "create")]
+        written = [call for call in calls if call.name in ("rewrite", "create", "add")]
         while not report.checks_passed and written and report.repairs < self._settings.repairs:
             failed = next(check for check in report.checks if not check.passed)
             call = _blamed(written, failed.output)

@@ -1,7 +1,7 @@
-"""Has the model write a new file, and shows it what was wrong until a guard lets it pass. Writes nothing itself."""
+"""Has the model write what is not there yet, and shows it what was wrong until a guard lets it pass."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from khepri import assets
@@ -10,6 +10,7 @@ from khepri.agent.generation import Writer
 from khepri.agent.prompt import Prompt
 from khepri.agent.protocol import ToolCall
 from khepri.agent.rewriting import MOST_TRIES, WARMER, body_of, fence_grammar
+from khepri.edits.addition import added
 from khepri.edits.change import FileChange
 from khepri.edits.creation import created, new_target
 from khepri.edits.imports import Modules
@@ -24,7 +25,7 @@ _MOST_PIECES: Final = 4
 
 
 class Creating:
-    """Writes new files in one conversation. One thread."""
+    """Writes new files and new definitions in one conversation. One thread."""
 
     def __init__(self, writer: Writer, workspace: Workspace, task: str) -> None:
         """Prepare.
@@ -59,14 +60,38 @@ class Creating:
             "edit/create.md", material=material, task=self._task, path=target.source.path, header=fence_header(target)
         )
         attempt.follow(message.strip())
+        return self._written(attempt, target, material, lambda code: created(self._workspace, target, code))
+
+    def add(self, prompt: Prompt, path: str, symbol: str) -> FileChange:
+        """Return the change that puts a new definition into a class, or at the end of a file.
+
+        Args:
+            prompt: The conversation so far, the model's turn open; it is not touched.
+            path: A file of the repository.
+            symbol: A class in it; empty for the file itself.
+
+        Raises:
+            EditRefusedError: There is no such place, or nothing that the model wrote passes the guards.
+            CancelledError: The task was cancelled.
+            ContextFullError: The code does not fit into the context.
+        """
+        target = find_target(read_source(self._workspace, path), symbol)
+        attempt = prompt.fork()
+        attempt.write_call(json.dumps({"name": "add", "arguments": {"path": path, "symbol": target.symbol}}))
+        code = fenced(target)
+        attempt.follow(assets.render_prompt("edit/add.md", code=code, task=self._task).strip())
+        return self._written(attempt, target, code, lambda new: added(target, new))
+
+    def _written(self, attempt: Prompt, target: Target, known: str, change: Callable[[str], FileChange]) -> FileChange:
+        """Have the model write until a guard lets it pass."""
         refusal: EditRefusedError | None = None
         for number in range(MOST_TRIES):
             if refusal is not None:
                 hint = f"; {refusal.hint}" if refusal.hint else ""
                 attempt.follow(assets.render_prompt("edit/repair.md", problem=refusal.message, hint=hint).strip())
-            written = self._writer.write(attempt, fence_grammar(target), _MOST_TOKENS, WARMER * number, material)
+            written = self._writer.write(attempt, fence_grammar(target), _MOST_TOKENS, WARMER * number, known)
             try:
-                return created(self._workspace, target, body_of(written, target))
+                return change(body_of(written, target))
             except EditRefusedError as error:
                 refusal = error
         assert refusal is not None

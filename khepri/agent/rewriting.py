@@ -98,6 +98,7 @@ class Rewriting:
             )
         max_tokens = int(_GROWTH * tokens) + _SPARE_TOKENS
         refusal: EditRefusedError | None = None
+        grammar = block_grammar(target) if self._form is EditForm.BLOCKS else fence_grammar(target)
         attempt = conversation.fork()
         for number in range(MOST_TRIES):
             if refusal is not None and refusal.reason is Refusal.NO_OP:
@@ -106,7 +107,7 @@ class Rewriting:
             elif refusal is not None:
                 hint = f"; {refusal.hint}" if refusal.hint else ""
                 attempt.follow(assets.render_prompt("edit/repair.md", problem=refusal.message, hint=hint).strip())
-            written = self._writer.write(attempt, fence_grammar(target), max_tokens, WARMER * number, target.text)
+            written = self._writer.write(attempt, grammar, max_tokens, WARMER * number, target.text)
             try:
                 return self._change(target, body_of(written, target))
             except EditRefusedError as error:
@@ -148,6 +149,17 @@ def fence_grammar(target: Target) -> str:
     header = json.dumps(f"{fence_header(target)}\n", ensure_ascii=False)
     closing = fence_mark(target)
     return f"start: {header} body\nbody[lazy]: /(.|\\n)*\\n{closing}/"
+
+
+def block_grammar(target: Target) -> str:
+    """Return the Lark grammar of a fence that holds search/replace blocks and nothing else."""
+    header = json.dumps(f"{fence_header(target)}\n", ensure_ascii=False)
+    return (
+        f'start: {header} block+ "{fence_mark(target)}"\n'
+        'block: "<<<<<<< SEARCH\\n" search replace\n'
+        "search[lazy]: /(.|\\n)+\\n=======\\n/\n"
+        "replace[lazy]: /(.|\\n)*>>>>>>> REPLACE\\n/"
+    )
 
 
 def body_of(written: str, target: Target) -> str:

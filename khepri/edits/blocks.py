@@ -15,10 +15,10 @@ _BLOCK: Final = re.compile(
 
 
 def with_blocks(target: Target, written: str, task: str) -> FileChange:
-    """Return the change that the blocks in ``written`` make in the file of a target, one after the other.
+    """Return the change that the blocks in ``written`` make in a target, one after the other.
 
     Raises:
-        EditRefusedError: There is no block, its lines are not in the file or are there more than once, or a guard
+        EditRefusedError: There is no block, its lines are not in the target or are there more than once, or a guard
             refuses the result.
     """
     source = target.source
@@ -27,16 +27,19 @@ def with_blocks(target: Target, written: str, task: str) -> FileChange:
         raise EditRefusedError(
             Refusal.MALFORMED, "there is no complete block", "write <<<<<<< SEARCH, =======, >>>>>>> REPLACE"
         )
-    text = source.text
+    part = target.text
     for block in blocks:
-        text = _replaced_once(text, block["search"], block["replace"], source.path)
+        part = _replaced_once(part, block["search"], block["replace"], target.label)
+    lines = source.text.split("\n")
+    lines[target.start_line - 1 : target.end_line] = part.split("\n")
+    text = "\n".join(lines) if target.symbol else part
     check_complete(source.text, text)
     check_syntax(source.path, source.text, text)
     check_kept(source.path, source.text, text, task)
     return FileChange(source.path, source.data, replace_text(source.data, text))
 
 
-def _replaced_once(text: str, search: str, replacement: str, path: str) -> str:
+def _replaced_once(text: str, search: str, replacement: str, label: str) -> str:
     if not search.strip():
         raise EditRefusedError(Refusal.MALFORMED, "a block searches for nothing", "copy the lines that are to change")
     lines = text.split("\n")
@@ -48,7 +51,7 @@ def _replaced_once(text: str, search: str, replacement: str, path: str) -> str:
     ]
     if not places:
         raise EditRefusedError(
-            Refusal.NO_TARGET, f"{path} has no lines like {wanted[0].strip()[:60]!r}", "copy the lines exactly"
+            Refusal.NO_TARGET, f"{label} has no lines like {wanted[0].strip()[:60]!r}", "copy the lines exactly"
         )
     if len(places) > 1:
         raise EditRefusedError(

@@ -39,13 +39,13 @@ def rewritten(target: Target, written: str, task: str) -> FileChange:
         check_syntax(source.path, source.text, new_text)
         check_kept(source.path, source.text, new_text, task)
     else:
-        imports, code = _split_imports(target, code)
+        imports, code = split_imports(target, code)
         code = _indented_as(target.text, code)
         if not imports:
             check_complete(target.text, code)
         lines = source.text.split("\n")
         lines[target.start_line - 1 : target.end_line] = code.split("\n")
-        new_text = _with_imports("\n".join(lines), imports)
+        new_text = with_imports("\n".join(lines), imports)
         check_syntax(source.path, source.text, new_text)
         _refuse_other(target, code)
         check_kept(source.path, target.text, code, task)
@@ -55,8 +55,8 @@ def rewritten(target: Target, written: str, task: str) -> FileChange:
     return FileChange(source.path, source.data, after)
 
 
-def _split_imports(target: Target, code: str) -> tuple[list[str], str]:
-    """Take imports off that stand before a Python definition which had none before it."""
+def split_imports(target: Target, code: str) -> tuple[list[str], str]:
+    """Return the imports that stand before a Python definition which had none before it, and the rest."""
     if not target.source.path.endswith((".py", ".pyi")):
         return [], code
     lines = code.split("\n")
@@ -70,7 +70,12 @@ def _split_imports(target: Target, code: str) -> tuple[list[str], str]:
 
 def _indented_as(old: str, code: str) -> str:
     """Move the code to the depth of the old one, where the model began at another."""
-    wanted, found = _indent(old), _indent(code)
+    return moved_to(_indent(old), code)
+
+
+def moved_to(wanted: str, code: str) -> str:
+    """Return code whose first line has the indentation ``wanted``; as it is if a line of it is less indented."""
+    found = _indent(code)
     if wanted == found:
         return code
     moved = []
@@ -109,8 +114,8 @@ def _refuse_other(target: Target, code: str) -> None:
         )
 
 
-def _with_imports(text: str, imports: list[str]) -> str:
-    """Put imports that are not there yet behind the last one of the file."""
+def with_imports(text: str, imports: list[str]) -> str:
+    """Return a Python file with imports that are not there yet behind the last one of it."""
     lines = text.split("\n")
     missing = [line for line in imports if line not in lines]
     if not missing:

@@ -107,14 +107,28 @@ def test_a_refused_answer_is_shown_to_the_model_which_may_try_again(root: Path, 
     assert report.steps[0].reason == reason
 
 
-def test_a_copy_is_asked_for_again_without_being_shown_and_a_little_more_freely(root: Path) -> None:
-    copy = HEADER + 'def retry(count):\n    """Retry."""\n    return count + 1\n```'
-    with Change(root, TASK, [REWRITE, copy]) as change:
+COPY = HEADER + 'def retry(count):\n    """Retry."""\n    return count + 1\n```'
+
+
+def test_after_a_copy_the_model_says_what_has_to_change_before_it_writes_again(root: Path) -> None:
+    # The second turn is the copy in the first conversation, and what has to change in the second one.
+    with Change(root, TASK, [REWRITE, COPY, GOOD]) as change:
+        report = change.run()
+    assert report.outcome == "applied"
+    _, first, sentence, second = change.writer.generations
+    assert "\n" not in sentence.text
+    assert first.text == COPY
+    assert second.text == GOOD
+
+
+def test_a_model_that_only_copies_is_refused_and_no_copy_is_ever_shown_to_it(root: Path) -> None:
+    with Change(root, TASK, [REWRITE, COPY, COPY]) as change:
         report = change.run()
     assert (report.outcome, report.steps[0].reason) == ("refused", "nothing changed")
-    _, *tries = change.writer.generations
-    assert len(tries) == 3
-    assert len({each.prompt_tokens for each in tries}) == 1
+    _, first, *later = change.writer.generations
+    assert len(later) == 4
+    assert len({each.prompt_tokens for each in later[::2]}) == 1
+    assert later[0].prompt_tokens < first.prompt_tokens + len(first.tokens)
 
 
 def test_a_target_is_always_one_that_exists(root: Path) -> None:

@@ -110,7 +110,19 @@ def test_a_path_that_must_not_be_is_refused_before_the_model_writes(root: Path, 
 
 
 def test_a_target_that_is_not_there_yet_is_created(root: Path) -> None:
-    replies = [written("app/more.py", "from app.lines import split\n\nprint(split(1))\n")]
+    replies = ["", written("app/more.py", "from app.lines import split\n\nprint(split(1))\n")]
     with Change(root, Instruction("print it", targets=("app/more.py",)), replies) as change:
         assert change.run().changes is not None
     assert (root / "app" / "more.py").exists()
+
+
+def test_a_method_is_added_without_writing_its_class_anew(root: Path) -> None:
+    (root / "app" / "net.py").write_text("class Session:\n    def open(self):\n        return 1\n", encoding="utf-8")
+    call = planned("add", path="app/net.py", symbol="Session")
+    new = "```python app/net.py Session\n    def close(self):\n        return 2\n```"
+    with Change(root, Instruction("Session needs a method close that returns 2"), [call, new]) as change:
+        report = change.run()
+    assert report.outcome == "applied"
+    assert (root / "app" / "net.py").read_text(encoding="utf-8") == (
+        "class Session:\n    def open(self):\n        return 1\n\n    def close(self):\n        return 2\n"
+    )

@@ -1,4 +1,4 @@
-"""Applies a change in a process of its own, and dies at the system call of a given number. Run by the tests."""
+"""Applies or takes back a change in a process of its own, and dies at a given system call. Run by the tests."""
 
 import os
 import signal
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from khepri.edits.apply import apply
+from khepri.edits.apply import apply, undo
 from khepri.edits.change import FileChange, change_set
 from khepri.edits.checkpoints import Checkpoints
 from khepri.repo.root import Repository
@@ -16,7 +16,7 @@ WRITING = ("open", "replace", "link", "unlink", "fsync", "mkdir", "fchmod")
 
 
 def main() -> None:
-    root, state, deadly_call = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+    root, state, deadly_call, is_undo = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "undo"
     repository = Repository.open(root)
     changes = change_set(
         "all",
@@ -27,6 +27,7 @@ def main() -> None:
             FileChange("gone.py", b"old d\n", None),
         ],
     )
+    checkpoints = Checkpoints(repository.root, state)
     calls = 0
 
     def deadly(function: Callable[..., object]) -> Callable[..., object]:
@@ -41,7 +42,10 @@ def main() -> None:
 
     for name in WRITING:
         setattr(os, name, deadly(getattr(os, name)))
-    apply(repository, changes, Checkpoints(repository.root, state), 0.0)
+    if is_undo:
+        undo(repository, checkpoints.all()[0], checkpoints)
+    else:
+        apply(repository, changes, checkpoints, 0.0)
 
 
 if __name__ == "__main__":

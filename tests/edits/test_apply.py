@@ -2,6 +2,8 @@
 
 import errno
 import os
+import random
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -168,11 +170,71 @@ def test_a_full_disk_at_any_step_loses_nothing(
     assert contents(root) == BEFORE
 
 
+def killed(root: Path, state: Path, number: int, what: str) -> "subprocess.CompletedProcess[str]":
+    program = [sys.executable, "-m", "tests.edits.killed", str(root), str(state), str(number), what]
+    return subprocess.run(program, cwd=Path(__file__).parents[2], check=False, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+def test_a_kill_at_any_step_of_an_undo_leaves_each_file_old_or_new_and_the_next_undo_ends_it(
+    root: Path, state: Path
+) -> None:
+    survived = False
+    for number in range(1, 200):
+        repository, checkpoints = Repository.open(root), Checkpoints(root.resolve(), state)
+        apply(repository, CHANGES, checkpoints, 0.0)
+        done = killed(root, state, number, "undo")
+        for path in {*BEFORE, *AFTER}:
+            found = (root / path).read_bytes() if (root / path).exists() else None
+            assert found in (BEFORE.get(path), AFTER.get(path)), (number, path)
+        for checkpoint in checkpoints.all():
+            undo(repository, checkpoint, checkpoints)
+        assert {
+            p: d for p, d in contents(root).items() if not Path(p).name.startswith(files.TEMPORARY_PREFIX)
+        } == BEFORE
+        if done.returncode == 0:
+            survived = True
+            break
+        assert done.returncode == -9, done.stderr
+    assert survived
+    assert number > 10
+
+
+@pytest.mark.parametrize("most_bytes", [0, 100, 7999, 9000, 20_000])
+def test_a_write_that_breaks_off_in_the_middle_loses_nothing(root: Path, state: Path, most_bytes: int) -> None:
+    before = {"a.py": random.Random(1).randbytes(8000), "b.py": random.Random(2).randbytes(16_000)}
+    for name, data in before.items():
+        (root / name).write_bytes(data)
+    changes = change_set("x", [FileChange(name, data, data[::-1]) for name, data in before.items()])
+    repository, checkpoints = Repository.open(root), Checkpoints(root, state)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            apply(repository, changes, checkpoints, 0.0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert {name: (root / name).read_bytes() for name in before} == before
+    assert not list(root.rglob(f"{files.TEMPORARY_PREFIX}*"))
+    assert checkpoints.all() == []
+
+
+def test_a_file_that_became_a_link_to_another_place_during_the_review_is_not_followed(root: Path, state: Path) -> None:
+    outside = root.parent / "outside.py"
+    outside.write_bytes(BEFORE["b.py"])
+    (root / "b.py").unlink()
+    (root / "b.py").symlink_to(outside)
+    with pytest.raises(EditRefusedError) as caught:
+        apply(Repository.open(root), CHANGES, Checkpoints(root, state), 0.0)
+    assert caught.value.reason is Refusal.OUTSIDE
+    assert outside.read_bytes() == BEFORE["b.py"]
+    assert (root / "a.py").read_bytes() == BEFORE["a.py"]
+
+
 def test_a_kill_at_any_step_leaves_each_file_old_or_new_and_undo_takes_it_back(root: Path, state: Path) -> None:
     survived = False
     for number in range(1, 200):
-        program = [sys.executable, "-m", "tests.edits.killed", str(root), str(state), str(number)]
-        done = subprocess.run(program, cwd=Path(__file__).parents[2], check=False, capture_output=True, text=True)
+        done = killed(root, state, number, "apply")
         found = {p: d for p, d in contents(root).items() if not Path(p).name.startswith(files.TEMPORARY_PREFIX)}
         for path in {*BEFORE, *AFTER}:
             assert found.get(path) in (BEFORE.get(path), AFTER.get(path)), (number, path)

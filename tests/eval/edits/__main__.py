@@ -5,13 +5,14 @@ goes the way of ``khepri refactor --yes``; the model is loaded once. A wrong edi
 are written one by one, and a run that finds some of them goes on with the rest: ``--seconds`` bounds a run.
 
 ``--form file`` and ``--form blocks`` do the tasks that take thought in another form, on the targets that the model
-chose when it wrote functions.
+chose when it wrote functions; ``--sample 12`` does a dozen of them.
 """
 
 import argparse
 import ast
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from typing import Any
 
 _TASKS = Path(__file__).with_name("tasks.toml")
 _CHECK_SECONDS = 60
+_TEST = "test_task.py"
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class EditTask:
     """Python that passes after a right change."""
     plant: tuple[tuple[str, str, str], ...] = ()
     """Path, old and new text: what is put into the copy beforehand. A file without old text is new."""
+    is_test_given: bool = False
+    """True if the check lies in the copy as a failing test and is run like a user's ``--check``."""
 
 
 @dataclass(frozen=True)
@@ -178,11 +182,15 @@ class Bench:
         from khepri.repo.root import Repository
 
         root = make_copy(task, parent)
+        checks: tuple[str, ...] = ()
+        if task.is_test_given:
+            (root / _TEST).write_text(task.check.lstrip(), encoding="utf-8")
+            checks = (f"PYTHONPATH=. PYTHONDONTWRITEBYTECODE=1 {shlex.quote(sys.executable)} -P {_TEST}",)
         before = contents(root)
         self._engine.wait_loaded()
         started_s = time.perf_counter()
         repository = Repository.open(root)
-        instruction = Instruction(task.text, targets=tuple(targets), is_approved=True)
+        instruction = Instruction(task.text, targets=tuple(targets), checks=checks, is_approved=True)
         events: list[Event] = []
         found = candidates(repository, task.text, None)
         run, writer, _ = change_run(self._engine, repository, self._config, instruction, found, events.append)
@@ -252,6 +260,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.eval.edits", description="Do the edit tasks.")
     parser.add_argument("--form", choices=("function", "file", "blocks"), default="function")
     parser.add_argument("--only", action="append", default=[], metavar="TEXT", help="tasks whose id contains TEXT")
+    parser.add_argument(
+        "--sample", type=int, metavar="N", help="N of the tasks that take thought, every second one: for the forms"
+    )
     parser.add_argument("--model", help="model to use instead of the default")
     parser.add_argument("--output", type=Path, default=Path("build/edits.jsonl"), help="one result a line; resumed")
     parser.add_argument("--seconds", type=float, default=1e9, help="start no task after that")
@@ -262,6 +273,8 @@ def main() -> int:
         done = [read_result(line) for line in options.output.read_text(encoding="utf-8").splitlines()]
     targets = {each.id: each.targets for each in done if each.form == "function"}
     tasks = [task for task in load_tasks() if not options.only or any(word in task.id for word in options.only)]
+    if options.sample:
+        tasks = [task for task in tasks if task.kind == "model"][: 2 * options.sample : 2]
     if options.form != "function":
         tasks = [task for task in tasks if task.kind == "model" and targets.get(task.id)]
     known = {(each.id, each.form) for each in done}
