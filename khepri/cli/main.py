@@ -179,7 +179,10 @@ def refactor(
     target: Annotated[
         list[str] | None,
         typer.Option(
-            "--target", "-t", metavar="PATH[:NAME]", help="Have just this file or definition written anew; repeatable."
+            "--target",
+            "-t",
+            metavar="PATH[:NAME]",
+            help="Have just this definition or file written, anew or for the first time; repeatable.",
         ),
     ] = None,
     file: Files = None,
@@ -202,14 +205,16 @@ def refactor(
     """Change the repository: rename, move, mend, extend; reviewed as one patch before anything is written.
 
     Renames, moves, new parameters and the like are made by refactoring libraries; the model only decides. Other code it
-    writes anew, one definition at a time, and guards refuse what is incomplete or broken. khepri undo takes any change
-    back. A task that was interrupted goes on when it is given again.
+    writes anew, one definition or new file at a time, and guards refuse what is incomplete or broken. khepri undo takes
+    any change back. A task that was interrupted goes on when it is given again.
 
     For example:
 
       khepri refactor "rename Session to Conversation everywhere, tests included"
 
       khepri refactor "add a docstring to parse_header" --target src/http.py:parse_header
+
+      khepri refactor "write a test file for parse_header" --check "pytest -q"
 
       khepri refactor "make the failing test pass" --check "pytest -q tests/test_http.py"
 

@@ -27,6 +27,8 @@ def added(target: Target, written: str) -> FileChange:
     source = target.source
     imports, code = split_imports(target, written.strip("\n"))
     code = _unwrapped(target, code)
+    if not code.strip():
+        raise EditRefusedError(Refusal.MALFORMED, "no code was written", "write the new definition")
     check_complete("", code)
     lines = source.text.removesuffix("\n").split("\n")
     end = target.end_line if target.symbol else len(lines)
