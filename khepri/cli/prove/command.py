@@ -29,7 +29,7 @@ TOKENS = 1_500
 """Tokens that are compared at least, unless told otherwise."""
 EXACT_TOKENS = 5_000
 """The same with ``--exact``, where a single difference counts."""
-_CUTS = (0.45, 0.6, 0.75, 0.9)
+_CUTS = (0.45, 0.6, 0.75, 0.9, 0.3)
 _CUT_TOKENS = 200
 
 
