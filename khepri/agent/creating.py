@@ -9,7 +9,7 @@ from khepri.agent.edit_plan import Candidate, named
 from khepri.agent.generation import Writer
 from khepri.agent.prompt import Prompt
 from khepri.agent.protocol import ToolCall
-from khepri.agent.rewriting import MOST_TRIES, WARMER, body_of, fence_grammar
+from khepri.agent.rewriting import MOST_TRIES, WARMER, body_of, fence_grammar, open_grammar, prose_of
 from khepri.edits.addition import added
 from khepri.edits.change import FileChange
 from khepri.edits.creation import created, new_target
@@ -17,6 +17,7 @@ from khepri.edits.imports import Modules
 from khepri.edits.locate import Target, find_target, read_source
 from khepri.edits.refusal import EditRefusedError
 from khepri.edits.workspace import Workspace
+from khepri.engine.request import StopReason
 from khepri.tools.rewrite import fence_header, fenced
 
 _MOST_TOKENS: Final = 1000
@@ -89,9 +90,11 @@ class Creating:
             if refusal is not None:
                 hint = f"; {refusal.hint}" if refusal.hint else ""
                 attempt.follow(assets.render_prompt("edit/repair.md", problem=refusal.message, hint=hint).strip())
-            written = self._writer.write(attempt, fence_grammar(target), _MOST_TOKENS, WARMER * number, known)
+            grammar = open_grammar(target) if _is_prose(target) else fence_grammar(target)
+            written = self._writer.write(attempt, grammar, _MOST_TOKENS, WARMER * number, known)
+            is_whole = self._writer.generations[-1].stop_reason in (StopReason.END, StopReason.TOOL_CALL)
             try:
-                return change(body_of(written, target))
+                return change(prose_of(written, target, is_whole) if _is_prose(target) else body_of(written, target))
             except EditRefusedError as error:
                 refusal = error
         assert refusal is not None
@@ -119,6 +122,11 @@ class Creating:
             return ""
         module, name = Modules(self._workspace).name(path), target.symbol.partition(".")[0]
         return f"Imported by `from {module} import {name}`:\n" if name else f"Imported by `import {module}`:\n"
+
+
+def _is_prose(target: Target) -> bool:
+    """Return True for a file that holds fences of its own, so that a fence is no sign of its end."""
+    return target.source.path.endswith((".md", ".markdown"))
 
 
 def create_call(path: str) -> ToolCall:

@@ -95,7 +95,9 @@ class Writer:
         sampling = replace(self._sampling, temperature=max(temperature, self._sampling.temperature))
         if temperature and sampling.seed is None:
             sampling = replace(sampling, seed=_SEED)
-        request = Request(prompt.ids, min(max_tokens, room), sampling, grammar, self._draft, self._gamma)
+        request = Request(
+            prompt.ids, min(max_tokens, room), sampling, grammar, self._draft, self._gamma, prompt.stable_tokens
+        )
         self._job = job = self._engine.submit(request)
         if self._cancelled.is_set():
             job.cancel()

@@ -24,6 +24,7 @@ class Prompt:
         """Return a conversation that begins like this one and goes on by itself."""
         other = Prompt(self._vocabulary)
         other._ids = list(self._ids)
+        other._stable_tokens = self._stable_tokens
         return other
 
     @property

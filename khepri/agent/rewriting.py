@@ -151,6 +151,28 @@ def fence_grammar(target: Target) -> str:
     return f"start: {header} body\nbody[lazy]: /(.|\\n)*\\n{closing}/"
 
 
+def open_grammar(target: Target) -> str:
+    """Return the Lark grammar of a fence that ends with the model's turn, for text that holds fences of its own."""
+    header = json.dumps(f"{fence_header(target)}\n", ensure_ascii=False)
+    return f"start: {header} body\nbody: /(.|\\n)+/"
+
+
+def prose_of(written: str, target: Target, is_whole: bool) -> str:
+    """Return what stands in a fence of ``open_grammar``; its last line is dropped if it closes what nothing opened.
+
+    Raises:
+        EditRefusedError: The text was cut off.
+    """
+    if not is_whole:
+        raise EditRefusedError(
+            Refusal.MALFORMED, "the text was cut off before its end", "write a shorter one, and write it once"
+        )
+    body = written.strip("\n").removeprefix(fence_header(target)).strip("\n")
+    marks = [line for line in body.split("\n") if line.lstrip().startswith("```")]
+    is_closed = body.endswith(("\n```", "\n````")) and len(marks) % 2 == 1
+    return body.rpartition("\n")[0] if is_closed else body
+
+
 def block_grammar(target: Target) -> str:
     """Return the Lark grammar of a fence that holds search/replace blocks and nothing else."""
     header = json.dumps(f"{fence_header(target)}\n", ensure_ascii=False)

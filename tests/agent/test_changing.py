@@ -11,6 +11,8 @@ from khepri.config import EditForm
 from khepri.edits.apply import undo
 from khepri.edits.change import ChangeSet, change_set
 from khepri.edits.review import Decision
+from khepri.engine.job import Job
+from khepri.engine.request import Request
 from khepri.errors import CancelledError, RefusedError
 from tests.support.changing import Change, nothing, planned
 
@@ -274,3 +276,22 @@ def test_code_that_does_not_fit_is_refused_at_once(root: Path) -> None:
         report = change.run()
     assert (report.outcome, report.steps[0].reason) == ("refused", "not possible")
     assert change.writer.generations == []
+
+
+def test_every_turn_says_how_much_of_it_is_the_preamble_that_the_disk_keeps(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Change(root, TASK, [REWRITE, GOOD]) as change:
+        requests: list[Request] = []
+        submit = change.worker.submit
+
+        def note(request: Request) -> Job:
+            requests.append(request)
+            return submit(request)
+
+        monkeypatch.setattr(change.worker, "submit", note)
+        change.run()
+    stable = {request.stable_tokens for request in requests}
+    assert len(requests) == 2
+    assert len(stable) == 1
+    assert 0 < stable.pop() < len(requests[0].prompt)

@@ -126,3 +126,19 @@ def test_a_method_is_added_without_writing_its_class_anew(root: Path) -> None:
     assert (root / "app" / "net.py").read_text(encoding="utf-8") == (
         "class Session:\n    def open(self):\n        return 1\n\n    def close(self):\n        return 2\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("# Use\n\nCall `fetch`.\n```", "# Use\n\nCall `fetch`.\n"),
+        ("# Use\n\n```python\nfetch(1)\n```", "# Use\n\n```python\nfetch(1)\n```\n"),
+        ("# Use\n\n```python\nfetch(1)\n```\n````", "# Use\n\n```python\nfetch(1)\n```\n"),
+    ],
+)
+def test_a_text_with_fences_of_its_own_ends_with_the_turn(root: Path, said: str, kept: str) -> None:
+    call = planned("create", path="docs/use.md")
+    replies = [call, f"````markdown docs/use.md\n{said}"]
+    with Change(root, Instruction("create docs/use.md about fetch"), replies) as change:
+        assert change.run().outcome == "applied"
+    assert (root / "docs" / "use.md").read_text(encoding="utf-8") == kept
