@@ -33,7 +33,7 @@ def evaluate(package: Path, expression: str) -> str:
         capture_output=True,
         text=True,
         check=True,
-        timeout=30,
+        timeout=300,
     ).stdout.strip()
 
 

@@ -80,7 +80,7 @@ def test_a_closed_stdin_is_no_question_and_no_hindrance(khepri: Command) -> None
     command = [*PROGRAM, "ask", "--model", str(khepri.model), "--max-tokens", "3"]
     for question, code in (([], 2), ([QUESTION], 0)):
         shell = ["sh", "-c", 'exec "$@" <&-', "sh", *command, *question]
-        done = subprocess.run(shell, cwd=khepri.cwd, env=khepri.environment(), capture_output=True, timeout=60)
+        done = subprocess.run(shell, cwd=khepri.cwd, env=khepri.environment(), capture_output=True, timeout=300)
         assert done.returncode == code, done.stderr
         assert b"Traceback" not in done.stderr
 
@@ -102,7 +102,7 @@ def test_binary_data_on_stdin_is_refused(khepri: Command) -> None:
 def test_more_on_stdin_than_any_context_holds_is_refused_without_reading_it_all(khepri: Command) -> None:
     command = [*PROGRAM, "ask", "--model", str(khepri.model), "Review this."]
     shell = ["sh", "-c", 'yes "a line" | "$@"', "sh", *command]
-    done = subprocess.run(shell, cwd=khepri.cwd, env=khepri.environment(), capture_output=True, timeout=60)
+    done = subprocess.run(shell, cwd=khepri.cwd, env=khepri.environment(), capture_output=True, timeout=300)
     assert done.returncode == 2
     assert b"standard input has more than 2 MB" in done.stderr
 

@@ -36,7 +36,7 @@ def repository(tmp_path: Path) -> Path:
 
 def show(cwd: Path, environ: dict[str, str], as_json: bool) -> str:
     command = [sys.executable, "-W", "error", "-c", PROGRAM.format(as_json=as_json), str(cwd)]
-    return subprocess.run(command, env=environ, capture_output=True, text=True, check=True, timeout=60).stdout
+    return subprocess.run(command, env=environ, capture_output=True, text=True, check=True, timeout=300).stdout
 
 
 def test_json_holds_every_setting_with_its_value_and_place(repository: Path, environ: dict[str, str]) -> None:

@@ -117,7 +117,7 @@ def on_a_terminal(arguments: list[str], columns: int, **environ: str) -> str:
         # How Linux says that the other end was closed.
         if error.errno != errno.EIO:
             raise
-    running.wait(timeout=60)
+    running.wait(timeout=300)
     os.close(master)
     return shown.decode()
 
@@ -259,14 +259,14 @@ def test_a_pull_reports_in_lines_when_nobody_watches_and_then_knows_the_model(ho
     data = write_gguf(home / "data.gguf", values=600_000)
     publish_on_hub(server, data.read_bytes())
     environ = os.environ | {"HF_ENDPOINT": server.url}
-    done = subprocess.run(pull_arguments(data), env=environ, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(pull_arguments(data), env=environ, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
     lines = done.stderr.splitlines()
     assert 5 < len(lines) < 20
     assert "1.2 MB of 1.2 MB" in lines[-2]
     assert lines[-1].startswith("tiny-test-model is ready (from the hub, SHA-256 verified): ")
-    again = subprocess.run(pull_arguments(data), env=environ, capture_output=True, text=True, timeout=60)
+    again = subprocess.run(pull_arguments(data), env=environ, capture_output=True, text=True, timeout=300)
     assert again.returncode == 0
     assert again.stderr.startswith("tiny-test-model is here already: ")
 
@@ -292,11 +292,11 @@ def test_an_interrupted_pull_says_that_it_will_continue(home: Path, server: Serv
         assert time.monotonic() < deadline
         time.sleep(0.02)
     running.send_signal(signal.SIGINT)
-    _, told = running.communicate(timeout=60)
+    _, told = running.communicate(timeout=300)
     assert running.returncode == 130
     assert "CancelledError: interrupted; what has arrived of tiny-test-model is kept | the same command" in told
     assert "Traceback" not in told
     route.pause_s = 0
-    subprocess.run(pull_arguments(data), env=environ, check=True, capture_output=True, timeout=60)
+    subprocess.run(pull_arguments(data), env=environ, check=True, capture_output=True, timeout=300)
     assert (own(home) / "tiny-test-model.gguf").read_bytes() == data.read_bytes()
     assert entry_for(data.read_bytes()).size_bytes == data.stat().st_size

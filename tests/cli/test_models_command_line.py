@@ -78,7 +78,7 @@ def run(
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert "Traceback" not in done.stderr
     return done
@@ -196,7 +196,7 @@ def test_one_add_waits_for_another_and_never_replaces_its_model(home: Path) -> N
             assert process.stderr is not None
             assert "another process is adding a model: waiting for it" in process.stderr.readline()
         assert listed(home) == []
-    told = [process.communicate(timeout=60)[1] for process in adding]
+    told = [process.communicate(timeout=300)[1] for process in adding]
     assert sorted(process.returncode for process in adding) == [0, 2, 2, 2], told
     first = next(file for file, process in zip(files, adding, strict=True) if process.returncode == 0)
     assert (own(home) / "same.gguf").read_bytes() == first.read_bytes()
@@ -271,7 +271,7 @@ def test_an_interrupted_pull_continues_where_it_stopped(
     )
     wait_for_bytes(own(home) / ".partial" / "tiny-test-model" / "hub.part")
     pulling.send_signal(end)
-    _, told = pulling.communicate(timeout=60)
+    _, told = pulling.communicate(timeout=300)
     if end == signal.SIGINT:
         assert pulling.returncode == 130
         assert "khepri: interrupted; what has arrived of tiny-test-model is kept" in told
@@ -301,7 +301,7 @@ def on_a_small_disk(home: Path, size: str, script: str, *arguments: str, server:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
     )
     assert "Traceback" not in done.stdout

@@ -255,7 +255,7 @@ def test_a_dumb_terminal_gets_raw_text(khepri: Command) -> None:
         stdin=subprocess.DEVNULL,
         stdout=side,
         stderr=subprocess.PIPE,
-        timeout=60,
+        timeout=300,
     )
     written = os.read(main, 65536)
     os.close(main)

@@ -25,7 +25,7 @@ def run_child(
         [sys.executable, "-W", "error", "-c", program, *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
         pass_fds=pass_fds,
         cwd=ROOT,

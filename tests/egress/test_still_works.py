@@ -100,7 +100,7 @@ def test_multiprocessing_still_works_under_the_lock(method: str, tmp_path: Path)
         [sys.executable, script],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
     )

@@ -430,7 +430,7 @@ def test_a_disk_that_fills_up_is_told_and_leaves_no_model(
     publish_on_hub(server, data)
     publish_on_index(server, entry, data)
     full = child(entry, models, server, source, most_file_bytes=len(data) // 2)
-    _, complaint = full.communicate(timeout=60)
+    _, complaint = full.communicate(timeout=300)
     assert full.returncode == 1
     assert complaint.startswith("PullError: the disk is full")
     assert "free some space" in complaint
@@ -462,7 +462,7 @@ def test_two_pulls_at_once_fetch_it_once(entry: CatalogueModel, data: bytes, mod
     assert second.stdout is not None
     assert "another process is fetching tiny-test-model: waiting" in second.stdout.readline()
     both_are_there.set()
-    told = [process.communicate(timeout=60) for process in (first, second)]
+    told = [process.communicate(timeout=300) for process in (first, second)]
     assert [process.returncode for process in (first, second)] == [0, 0], told
     assert "source index" in told[0][0]
     assert "source None" in told[1][0]

@@ -46,7 +46,7 @@ class Command:
             env=self.environment(**more),
             input=stdin,
             capture_output=True,
-            timeout=60,
+            timeout=300,
         )
         shown = done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
         assert "Traceback" not in shown[1]

@@ -80,7 +80,7 @@ async def running(app: KhepriApp, size: tuple[int, int] = (100, 30)) -> AsyncIte
         app.conversation.close()
 
 
-async def wait_until(pilot: Pilot[int], is_so: Callable[[], bool], timeout_s: float = 100.0) -> None:
+async def wait_until(pilot: Pilot[int], is_so: Callable[[], bool], timeout_s: float = 300.0) -> None:
     """Wait until something holds, giving the app its turns."""
     async with asyncio.timeout(timeout_s):
         while not is_so():

@@ -29,7 +29,7 @@ def run_in_terminal(how: str) -> tuple[int, bytes, bool]:
     program = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, how], stdin=slave, stdout=slave, stderr=slave, start_new_session=True
     )
-    code = program.wait(timeout=30)
+    code = program.wait(timeout=300)
     written = b""
     deadline_s = time.monotonic() + 10
     wanted = b"\x1b[?1049l" if how == "killed" else b"ready"
