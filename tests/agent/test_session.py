@@ -341,7 +341,7 @@ def read_early(running: Session, draft: Question, has_read: threading.Event) -> 
     running._engine.wait_loaded()
     has_read.clear()
     running.prefill_early(draft)
-    assert has_read.wait(60)
+    assert has_read.wait(300)
 
 
 def test_a_change_ends_with_a_report_and_writes_nothing_unasked(root: Path, endless_model: Path) -> None:

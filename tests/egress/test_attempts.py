@@ -106,7 +106,7 @@ def test_the_same_attempt_is_heard_without_the_lock(name: str, request: pytest.F
 
 @pytest.mark.parametrize("lock", [True, False])
 def test_a_thread_started_before_the_lock_is_locked_too(tcp: Listener, lock: bool) -> None:
-    succeed("start.set(); assert done.wait(20); thread.join()", tcp.port, before=THREAD_BEFORE, lock=lock)
+    succeed("start.set(); assert done.wait(300); thread.join()", tcp.port, before=THREAD_BEFORE, lock=lock)
     assert tcp.has_heard() is not lock
 
 

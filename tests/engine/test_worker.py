@@ -58,7 +58,7 @@ def wait_for_tokens(job: Job, tokens: int) -> None:
 def milliseconds_to_end(job: Job, act: Callable[[], None]) -> float:
     started = time.perf_counter()
     act()
-    assert job.wait(20)
+    assert job.wait(300)
     return (time.perf_counter() - started) * 1000
 
 
@@ -72,7 +72,7 @@ class Gate:
 
     def __call__(self) -> Backend:
         self.entered.set()
-        assert self.opened.wait(20)
+        assert self.opened.wait(300)
         return self._outcome()
 
 
@@ -267,7 +267,7 @@ def test_closing_during_a_load_waits_for_it_and_frees_the_model(start: Start, su
     backend = ScriptedBackend()
     load = Gate((lambda: backend) if succeeds else refuse)
     worker = start(load)
-    assert load.entered.wait(20)
+    assert load.entered.wait(300)
     job = worker.submit(Request(PROMPT, 5))
     threading.Timer(0.1, load.opened.set).start()
     worker.close()
@@ -464,7 +464,7 @@ class SlowDisk(DiskTier):
 
     def write(self, tokens: Sequence[int], state: bytes | memoryview) -> None:
         self.is_writing.set()
-        assert self.is_free.wait(60)
+        assert self.is_free.wait(300)
         super().write(tokens, state)
 
 
@@ -474,7 +474,7 @@ def test_an_answer_does_not_wait_for_the_disk_and_leaving_does(tmp_path: Path, m
     backend = ScriptedBackend(context_tokens=1000, sequences=4)
     with EngineWorker(lambda: backend, 8, make_cache=lambda backend: RadixPrefixCache(backend, disk=disk)) as worker:
         worker.submit(Request((*LONG, *LONG), 2, stable_tokens=100)).result()
-        assert disk.is_writing.wait(60)
+        assert disk.is_writing.wait(300)
         assert worker.submit(Request((*LONG, *LONG, 7), 2, stable_tokens=100)).result().cached_tokens >= 120
         assert not list(tmp_path.glob("*.kv"))
         disk.is_free.set()

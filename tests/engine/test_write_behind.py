@@ -13,7 +13,7 @@ def test_what_is_on_its_way_counts_as_held_and_is_there_after_the_close(tmp_path
 
     class SlowDisk(DiskTier):
         def write(self, tokens: Sequence[int], state: bytes | memoryview) -> None:
-            assert release.wait(60)
+            assert release.wait(300)
             super().write(tokens, state)
 
     tier = SlowDisk(tmp_path, "context", 10**9)
