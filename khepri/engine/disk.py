@@ -128,17 +128,18 @@ class DiskTier:
             return
         identity = path_identity(path)
         target = self._folder / f"{self._context}-{identity.hex()}{SUFFIX}"
+        half: Path | None = None
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             # The library makes it with mode 0600.
             with tempfile.NamedTemporaryFile(dir=self._folder, prefix=_WRITING, delete=False) as file:
+                half = Path(file.name)
                 file.writelines((head, ids, state))
+            os.replace(half, target)
         except OSError:
-            return
-        try:
-            os.replace(file.name, target)
-        except OSError:
-            os.unlink(file.name)
+            if half is not None:
+                with suppress(OSError):  # another process may have cleared the folder
+                    half.unlink()
             return
         self._note(Entry(target, path))
         self._trim(target)
@@ -261,7 +262,9 @@ def _statuses(folder: Path) -> list[tuple[Path, os.stat_result]]:
     found = []
     for path in _files(folder):
         with suppress(OSError):
-            found.append((path, path.lstat()))
+            status = path.lstat()
+            if not stat.S_ISDIR(status.st_mode):
+                found.append((path, status))
     return found
 
 
@@ -288,7 +291,10 @@ def _read_head(file: BinaryIO) -> tuple[_Header, tuple[int, ...]]:
         ValueError: The file is not one of ours, or not of this version.
     """
     line = file.readline(_MOST_HEADER_BYTES) if file.read(len(_MAGIC)) == _MAGIC else b""
-    fields = json.loads(line)
+    try:
+        fields = json.loads(line)
+    except RecursionError as error:
+        raise ValueError("the header is nested without end") from error
     if not isinstance(fields, dict) or {name: type(value) for name, value in fields.items()} != _HEADER_TYPES:
         raise ValueError("the header has other fields")
     header = _Header(**fields)

@@ -102,7 +102,8 @@ class RadixPrefixCache:
         wanted = tuple(prompt[: len(prompt) - 1])
         found = self._tree.match(wanted)
         if not self._restore(wanted, found, stable_tokens):
-            self._activate(wanted, found)
+            # Room that was made for what could not be restored may have taken what was found.
+            self._activate(wanted, self._tree.match(wanted))
         if stable_tokens >= _LEAST_KEPT_TOKENS:
             self.keep(prompt[:stable_tokens])
         return len(self._tokens)

@@ -1,5 +1,7 @@
 import os
 import stat
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -67,7 +69,18 @@ def test_a_file_under_the_name_of_another_context_or_path_is_deleted(tmp_path: P
     assert list(tmp_path.glob("*.kv")) == [file]
 
 
-@pytest.mark.parametrize("content", [b"", b"\0" * 100, b"khepri-kv-1\n", b"khepri-kv-1\n{}\n", b"khepri-kv-1\n[1]\nx"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\0" * 100,
+        b"khepri-kv-1\n",
+        b"khepri-kv-1\n{}\n",
+        b"khepri-kv-1\n[1]\nx",
+        b"khepri-kv-1\n" + b"[" * 4000 + b"\n",
+    ],
+    ids=["empty", "zeros", "no header", "empty header", "no object", "nested without end"],
+)
 def test_what_is_no_state_is_deleted(tmp_path: Path, content: bytes) -> None:
     tier(tmp_path).write(TOKENS, STATE)
     [file] = tmp_path.glob("*.kv")
@@ -137,6 +150,46 @@ def test_what_a_killed_process_left_half_written_is_counted_and_cleared(tmp_path
     assert usage(tmp_path).entries == 2
     assert clear(tmp_path).entries == 2
     assert usage(tmp_path) == DiskUsage(0, 0)
+
+
+def test_a_folder_that_is_cleared_while_something_is_written_costs_that_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace = os.replace
+
+    def cleared_before(source: str | Path, target: str | Path) -> None:
+        clear(tmp_path)
+        replace(source, target)
+
+    written = tier(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", cleared_before)
+        written.write(TOKENS, STATE)
+    assert not written.holds(TOKENS)
+    written.write(TOKENS, STATE)
+    assert written.holds(TOKENS)
+
+
+def test_a_write_that_the_disk_has_no_room_for_leaves_nothing(tmp_path: Path) -> None:
+    program = (
+        "import resource, signal, sys\n"
+        "from pathlib import Path\n"
+        "from khepri.engine.disk import DiskTier\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "tier = DiskTier(Path(sys.argv[1]), 'context', 10**9)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
+        "tier.write(range(500), bytes(300_000))\n"
+        "assert not tier.holds(range(500))\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, timeout=300)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_under_the_name_of_an_entry_is_left_alone(tmp_path: Path) -> None:
+    tier(tmp_path).write(TOKENS, STATE)
+    (tmp_path / "mine.kv").mkdir()
+    assert clear(tmp_path).entries == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.kv"]
 
 
 def test_a_reader_never_sees_half_a_file(tmp_path: Path) -> None:

@@ -324,6 +324,20 @@ def test_a_state_that_the_library_refuses_is_deleted_and_only_costs_time(tmp_pat
     assert not list(tmp_path.glob("*.kv"))
 
 
+@pytest.mark.parametrize(("sequences", "cells"), [(2, 0), (3, 0), (4, 0), (4, 512)])
+@pytest.mark.parametrize("held", [50, 120])
+def test_a_state_that_the_library_refuses_costs_no_more_than_what_had_to_make_room_for_it(
+    tmp_path: Path, sequences: int, cells: int, held: int
+) -> None:
+    backend = ScriptedBackend(context_tokens=256, cells=cells, sequences=sequences)
+    disk = DiskTier(tmp_path, "context", 10**9)
+    cache = RadixPrefixCache(backend, disk=disk)
+    evaluate(backend, cache, (*LONG[:held], 7, 7, 7))
+    disk.write(LONG, b"a state of some other version" * 9)
+    assert np.array_equal(evaluate(backend, cache, (*LONG, 1)), fresh((*LONG, 1)))
+    cache.check_integrity()
+
+
 def test_what_does_not_fit_beside_the_conversations_in_memory_makes_room_for_itself(tmp_path: Path) -> None:
     restarted(tmp_path, [LONG])
     backend = ScriptedBackend(context_tokens=256, sequences=4)
