@@ -1,12 +1,16 @@
 """What is sampled with speculation is distributed like what is sampled without, on a real (tiny) model.
 
 The expected distribution is not sampled: all continuations are enumerated with the probabilities that the model gives.
+An answer is long enough for drafts of two tokens, and every test holds that there were such drafts.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from khepri.engine.backend import LoadOptions
@@ -14,7 +18,7 @@ from khepri.engine.backends.llama_cpp import LlamaCppBackend
 from khepri.engine.buffer import TokenBuffer
 from khepri.engine.cascade import Cascade
 from khepri.engine.constrain import Constraint, GrammarCompiler
-from khepri.engine.draft.drafter import Drafter
+from khepri.engine.draft.drafter import Draft, Drafter
 from khepri.engine.draft.model import ModelDrafter
 from khepri.engine.draft.suffix import SuffixDrafter
 from khepri.engine.generate import Engine, generate
@@ -22,7 +26,8 @@ from khepri.engine.horizon import Horizon
 from khepri.engine.naive_prefix import NaivePrefixCache
 from khepri.engine.pass_cost import PassCosts
 from khepri.engine.request import DraftMode, Request, SamplingParams, ToolCallGrammar
-from khepri.engine.sampling import transform
+from khepri.engine.sampling import Distribution, transform
+from khepri.engine.speculate import verify
 from tests.support.decoding import FunctionDrafter
 from tests.support.remembered_backend import RememberedBackend
 from tests.support.statistics import deviation
@@ -31,11 +36,11 @@ from tests.support.tiny_model import write_tiny_model
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 DRAWS = 20_000
-LENGTH = 3
+LENGTH = 4
 SETTINGS = [
-    SamplingParams(0.8, top_k=4),
-    SamplingParams(1.5, top_k=6, top_p=0.7),
-    SamplingParams(1.0, top_k=5, min_p=0.3),
+    SamplingParams(0.8, top_k=3),
+    SamplingParams(1.5, top_k=5, top_p=0.7),
+    SamplingParams(1.0, top_k=4, min_p=0.3),
 ]
 LARK = 'start: (/[ab]/ | "the") "return" /[xyz]/'
 Outcome = tuple[int, ...]
@@ -57,11 +62,13 @@ def drafter_model(tmp_path: Path) -> RememberedBackend:
 
 def load(folder: Path, seed: int) -> RememberedBackend:
     path = write_tiny_model(folder / "tiny.gguf", seed=seed)
-    return RememberedBackend(LlamaCppBackend(LoadOptions(path, 256, threads=1, batch_tokens=128)))
+    return RememberedBackend(LlamaCppBackend(LoadOptions(path, 768, threads=1, batch_tokens=512)))
 
 
 def prompt_of(target: RememberedBackend) -> tuple[int, ...]:
-    return tuple(target.vocabulary.tokenize("def name(a): return a\ndef name(a): return"))
+    """A prompt in which every token was followed by something, so that the suffix drafter always has a guess."""
+    said = [token for token in range(target.vocabulary.size) if token not in target.vocabulary.end_ids]
+    return (*said, *target.vocabulary.tokenize("def name(a): return a\ndef name(a): return"))
 
 
 def probabilities(
@@ -87,6 +94,28 @@ def probabilities(
     return found
 
 
+@dataclass
+class Sample:
+    """What was said, and what came of the drafts."""
+
+    counts: Counter[Outcome] = field(default_factory=Counter)
+    widest: int = 0
+    """Most tokens that were drafted for one pass."""
+    accepted: int = 0
+    refused: int = 0
+
+
+class Watched(Cascade):
+    """A cascade that notes how wide its drafts are."""
+
+    widest = 0
+
+    def propose(self, *arguments: Any, **named: Any) -> Draft | None:  # noqa: ANN401 - passed on as they are
+        draft = super().propose(*arguments, **named)
+        self.widest = max(self.widest, len(draft.tokens) if draft else 0)
+        return draft
+
+
 def sample(
     target: RememberedBackend,
     drafters: Sequence[Drafter],
@@ -96,19 +125,22 @@ def sample(
     make_constraint: MakeConstraint = lambda: None,
     draft: DraftMode = DraftMode.ALL,
     draws: int = DRAWS,
-) -> Counter[Outcome]:
+) -> Sample:
     costs = PassCosts()
     target.sequence_remove(0, 0)
-    cascade = Cascade(drafters, Horizon(costs), lambda: 0.0)
+    cascade = Watched(drafters, Horizon(costs), lambda: 0.0)
     engine = Engine(target, NaivePrefixCache(target), cascade, costs, 128, lambda: 0.0)
-    counts: Counter[Outcome] = Counter()
+    found = Sample()
     for seed in range(draws):
         sampling = SamplingParams(params.temperature, params.top_k, params.top_p, params.min_p, seed)
         request = Request(prompt_of(target), length, sampling, draft=draft, gamma=2)
         generation = generate(engine, request, make_constraint, TokenBuffer())
-        counts[generation.tokens] += 1
+        found.counts[generation.tokens] += 1
+        found.accepted += generation.accepted_tokens
+        found.refused += generation.drafted_tokens - generation.accepted_tokens
     cascade.close()
-    return counts
+    found.widest = cascade.widest
+    return found
 
 
 def bad_guess(tokens: Sequence[int]) -> Sequence[int]:
@@ -116,18 +148,35 @@ def bad_guess(tokens: Sequence[int]) -> Sequence[int]:
     return [(sum(tokens) * 7 + position) % 200 for position in range(3)]
 
 
+def likely_guess(target: RememberedBackend) -> Callable[[Sequence[int]], Sequence[int]]:
+    """Return a drafter's function that proposes what is most likely, which holds about every other time."""
+
+    def guess(tokens: Sequence[int]) -> Sequence[int]:
+        first = int(target.row(tuple(tokens)).argmax())
+        return [first, int(target.row((*tokens, first)).argmax())]
+
+    return guess
+
+
 def no_constraint() -> None:
     return None
 
 
 @pytest.mark.parametrize("params", SETTINGS, ids=str)
-@pytest.mark.parametrize("drafter", ["suffix", "bad"])
+@pytest.mark.parametrize("drafter", ["suffix", "likely", "bad"])
 def test_speculation_leaves_the_distribution_as_it_is(
     target: RememberedBackend, params: SamplingParams, drafter: str
 ) -> None:
-    drafters: dict[str, Drafter] = {"suffix": SuffixDrafter(), "bad": FunctionDrafter(bad_guess)}
-    counts = sample(target, [drafters[drafter]], params)
-    assert deviation(counts, probabilities(target, params, LENGTH, no_constraint)) < 5
+    drafters: dict[str, Drafter] = {
+        "suffix": SuffixDrafter(),
+        "likely": FunctionDrafter(likely_guess(target)),
+        "bad": FunctionDrafter(bad_guess),
+    }
+    found = sample(target, [drafters[drafter]], params)
+    assert deviation(found.counts, probabilities(target, params, LENGTH, no_constraint)) < 5
+    assert found.widest == 2
+    assert found.refused > DRAWS / 10
+    assert found.accepted > DRAWS / 10 or drafter != "likely"
 
 
 @pytest.mark.parametrize("params", SETTINGS, ids=str)
@@ -135,8 +184,10 @@ def test_a_drafting_model_leaves_the_distribution_as_it_is(
     target: RememberedBackend, drafter_model: RememberedBackend, params: SamplingParams
 ) -> None:
     drafter = ModelDrafter(drafter_model, target.vocabulary, 128, lambda: 0.0)
-    counts = sample(target, [drafter], params)
-    assert deviation(counts, probabilities(target, params, LENGTH, no_constraint)) < 5
+    found = sample(target, [drafter], params)
+    assert deviation(found.counts, probabilities(target, params, LENGTH, no_constraint)) < 5
+    assert found.widest == 2
+    assert found.refused > DRAWS / 10
 
 
 @pytest.mark.parametrize("draft", [DraftMode.OFF, DraftMode.ALL])
@@ -147,8 +198,8 @@ def test_forced_tokens_and_masks_leave_the_constrained_distribution_as_it_is(
     grammar = ToolCallGrammar("<tool_call>", LARK, 0, forced=True)
     params = SamplingParams(1.3)
     drafters = [SuffixDrafter(), ModelDrafter(drafter_model, target.vocabulary, 128, lambda: 0.0)]
-    counts = sample(target, drafters, params, length=40, make_constraint=lambda: compiler.start(grammar), draft=draft)
-    assert deviation(counts, probabilities(target, params, 40, lambda: compiler.start(grammar))) < 5
+    found = sample(target, drafters, params, length=40, make_constraint=lambda: compiler.start(grammar), draft=draft)
+    assert deviation(found.counts, probabilities(target, params, 40, lambda: compiler.start(grammar))) < 5
 
 
 def test_this_test_would_notice_a_loop_that_keeps_every_draft(
@@ -156,5 +207,27 @@ def test_this_test_would_notice_a_loop_that_keeps_every_draft(
 ) -> None:
     monkeypatch.setattr("khepri.engine.generate.verify", lambda p, drafted, q, random: drafted)
     params = SETTINGS[0]
-    counts = sample(target, [FunctionDrafter(lambda tokens: [5, 6])], params, draws=DRAWS // 10)
-    assert deviation(counts, probabilities(target, params, LENGTH, no_constraint)) > 100
+    # Whatever is kept could have been said: only how often gives the loop away.
+    found = sample(target, [FunctionDrafter(likely_guess(target))], params, draws=DRAWS // 10)
+    assert 100 < deviation(found.counts, probabilities(target, params, LENGTH, no_constraint)) < float("inf")
+
+
+def test_this_test_would_notice_a_loop_that_checks_the_first_token_of_a_draft_only(
+    target: RememberedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[int] = []
+
+    def check_first(p: Distribution, drafted: int, q: Distribution | None, random: np.random.Generator) -> int:
+        is_first = not checked
+        checked.append(drafted)
+        return verify(p, drafted, q, random) if is_first else drafted
+
+    class Forgetful(FunctionDrafter):
+        def propose(self, limit: int) -> Draft | None:
+            checked.clear()
+            return super().propose(limit)
+
+    monkeypatch.setattr("khepri.engine.generate.verify", check_first)
+    params = SETTINGS[0]
+    found = sample(target, [Forgetful(likely_guess(target))], params, draws=DRAWS // 10)
+    assert 20 < deviation(found.counts, probabilities(target, params, LENGTH, no_constraint)) < float("inf")
