@@ -10,7 +10,7 @@ from khepri.cli.checks import Check, Failure, Report, Status, attempt
 from khepri.cli.engine_checks import Facts
 from khepri.cli.measurement import Library, Measurement, Progress
 from khepri.config import Backend, Config, ExtraBuffers
-from khepri.engine.backend import BackendName, LoadOptions
+from khepri.engine.backend import BackendName, KvType, LoadOptions
 from khepri.engine.choice import Choice
 from khepri.engine.hardware import Cpu
 from khepri.engine.probe import Verdict
@@ -133,7 +133,10 @@ def test_the_measurement_loads_what_the_configuration_and_the_probe_choose(
     )
     facts = engine_checks.gather(config, lambda _: None)
     sequences = config.cache_conversations + 2
-    assert loaded == [facts.options] == [LoadOptions(tiny_model, 1024, 3, 64, sequences, extra_buffers=allowed)]
+    expected = LoadOptions(
+        tiny_model, 1024, 3, 64, sequences, extra_buffers=allowed, kv_type=KvType.AUTO, backend=BackendName.LLAMA_CPP
+    )
+    assert loaded == [facts.options] == [expected]
 
 
 def test_overruling_a_probe_that_saw_a_crash_is_a_warning() -> None:

@@ -184,7 +184,7 @@ def test_a_full_disk_is_named(khepri: Command, output: str) -> None:
 def test_words_that_cannot_be_written_are_lost_and_change_nothing_else(
     khepri: Command, arguments: Sequence[str], code: int, nowhere: str
 ) -> None:
-    done = shell(khepri, f"{nowhere} </dev/null", *arguments, KHEPRI_MODEL=str(khepri.model))
+    done = shell(khepri, f"exec </dev/null; {nowhere}", *arguments, KHEPRI_MODEL=str(khepri.model))
     assert done.returncode == code
     assert bool(done.stdout) == (code == 0)
 
