@@ -65,17 +65,24 @@ def load(folder: Path, seed: int) -> RememberedBackend:
     return RememberedBackend(LlamaCppBackend(LoadOptions(path, 768, threads=1, batch_tokens=512)))
 
 
-def prompt_of(target: RememberedBackend) -> tuple[int, ...]:
-    """A prompt in which every token was followed by something, so that the suffix drafter always has a guess."""
+def prompt_of(target: RememberedBackend) -> Outcome:
+    return tuple(target.vocabulary.tokenize("def name(a): return a\ndef name(a): return"))
+
+
+def prompt_of_everything(target: RememberedBackend) -> Outcome:
+    """Return a prompt in which something follows every token, so that the suffix drafter always has a guess."""
     said = [token for token in range(target.vocabulary.size) if token not in target.vocabulary.end_ids]
-    return (*said, *target.vocabulary.tokenize("def name(a): return a\ndef name(a): return"))
+    return (*said, *prompt_of(target))
 
 
 def probabilities(
-    target: RememberedBackend, params: SamplingParams, length: int, make_constraint: MakeConstraint
+    target: RememberedBackend,
+    params: SamplingParams,
+    length: int,
+    make_constraint: MakeConstraint,
+    prompt: Outcome,
 ) -> dict[Outcome, float]:
-    """Return every continuation of at most ``length`` tokens with its probability."""
-    prompt = prompt_of(target)
+    """Return every continuation of at most ``length`` tokens of a prompt with its probability."""
     found: dict[Outcome, float] = {}
     open_: list[tuple[Outcome, float]] = [((), 1.0)]
     while open_:
@@ -120,6 +127,7 @@ def sample(
     target: RememberedBackend,
     drafters: Sequence[Drafter],
     params: SamplingParams,
+    prompt: Outcome,
     *,
     length: int = LENGTH,
     make_constraint: MakeConstraint = lambda: None,
@@ -133,7 +141,7 @@ def sample(
     found = Sample()
     for seed in range(draws):
         sampling = SamplingParams(params.temperature, params.top_k, params.top_p, params.min_p, seed)
-        request = Request(prompt_of(target), length, sampling, draft=draft, gamma=2)
+        request = Request(prompt, length, sampling, draft=draft, gamma=2)
         generation = generate(engine, request, make_constraint, TokenBuffer())
         found.counts[generation.tokens] += 1
         found.accepted += generation.accepted_tokens
@@ -172,8 +180,9 @@ def test_speculation_leaves_the_distribution_as_it_is(
         "likely": FunctionDrafter(likely_guess(target)),
         "bad": FunctionDrafter(bad_guess),
     }
-    found = sample(target, [drafters[drafter]], params)
-    assert deviation(found.counts, probabilities(target, params, LENGTH, no_constraint)) < 5
+    prompt = (prompt_of_everything if drafter == "suffix" else prompt_of)(target)
+    found = sample(target, [drafters[drafter]], params, prompt)
+    assert deviation(found.counts, probabilities(target, params, LENGTH, no_constraint, prompt)) < 5
     assert found.widest == 2
     assert found.refused > DRAWS / 10
     assert found.accepted > DRAWS / 10 or drafter != "likely"
@@ -184,8 +193,8 @@ def test_a_drafting_model_leaves_the_distribution_as_it_is(
     target: RememberedBackend, drafter_model: RememberedBackend, params: SamplingParams
 ) -> None:
     drafter = ModelDrafter(drafter_model, target.vocabulary, 128, lambda: 0.0)
-    found = sample(target, [drafter], params)
-    assert deviation(found.counts, probabilities(target, params, LENGTH, no_constraint)) < 5
+    found = sample(target, [drafter], params, prompt_of(target))
+    assert deviation(found.counts, probabilities(target, params, LENGTH, no_constraint, prompt_of(target))) < 5
     assert found.widest == 2
     assert found.refused > DRAWS / 10
 
@@ -198,8 +207,17 @@ def test_forced_tokens_and_masks_leave_the_constrained_distribution_as_it_is(
     grammar = ToolCallGrammar("<tool_call>", LARK, 0, forced=True)
     params = SamplingParams(1.3)
     drafters = [SuffixDrafter(), ModelDrafter(drafter_model, target.vocabulary, 128, lambda: 0.0)]
-    found = sample(target, drafters, params, length=40, make_constraint=lambda: compiler.start(grammar), draft=draft)
-    assert deviation(found.counts, probabilities(target, params, 40, lambda: compiler.start(grammar))) < 5
+    found = sample(
+        target,
+        drafters,
+        params,
+        prompt_of(target),
+        length=40,
+        make_constraint=lambda: compiler.start(grammar),
+        draft=draft,
+    )
+    expected = probabilities(target, params, 40, lambda: compiler.start(grammar), prompt_of(target))
+    assert deviation(found.counts, expected) < 5
 
 
 def test_this_test_would_notice_a_loop_that_keeps_every_draft(
@@ -208,8 +226,9 @@ def test_this_test_would_notice_a_loop_that_keeps_every_draft(
     monkeypatch.setattr("khepri.engine.generate.verify", lambda p, drafted, q, random: drafted)
     params = SETTINGS[0]
     # Whatever is kept could have been said: only how often gives the loop away.
-    found = sample(target, [FunctionDrafter(likely_guess(target))], params, draws=DRAWS // 10)
-    assert 100 < deviation(found.counts, probabilities(target, params, LENGTH, no_constraint)) < float("inf")
+    found = sample(target, [FunctionDrafter(likely_guess(target))], params, prompt_of(target), draws=DRAWS // 10)
+    expected = probabilities(target, params, LENGTH, no_constraint, prompt_of(target))
+    assert 100 < deviation(found.counts, expected) < float("inf")
 
 
 def test_this_test_would_notice_a_loop_that_checks_the_first_token_of_a_draft_only(
@@ -229,5 +248,6 @@ def test_this_test_would_notice_a_loop_that_checks_the_first_token_of_a_draft_on
 
     monkeypatch.setattr("khepri.engine.generate.verify", check_first)
     params = SETTINGS[0]
-    found = sample(target, [Forgetful(likely_guess(target))], params, draws=DRAWS // 10)
-    assert 20 < deviation(found.counts, probabilities(target, params, LENGTH, no_constraint)) < float("inf")
+    found = sample(target, [Forgetful(likely_guess(target))], params, prompt_of(target), draws=DRAWS // 10)
+    expected = probabilities(target, params, LENGTH, no_constraint, prompt_of(target))
+    assert 20 < deviation(found.counts, expected) < float("inf")
