@@ -140,10 +140,11 @@ class Horizon:
         most = max(0, min(available, room, self._most))
         if self._gamma is not None or most == 0:
             return min(self._gamma or 0, most)
-        most = _reaching(learner.estimate(evidence).reach, most, certain)
-        rates = self._rates(drafter, evidence, most, self._step, certain)
+        is_certain = [*certain[:most], *[False] * (most - len(certain))]
+        most = _reaching(learner.estimate(evidence).reach, is_certain)
+        rates = self._rates(drafter, evidence, is_certain[:most], self._step)
         # What is forced behind the last guess gains nothing by being drafted, and is lost if the guess is wrong.
-        ends = [gamma for gamma in range(most + 1) if not any(certain[gamma - 1 : gamma] if gamma else ())]
+        ends = [gamma for gamma in range(most + 1) if gamma == 0 or not is_certain[gamma - 1]]
         best_rate = max(rates[gamma] for gamma in ends)
         best = next(gamma for gamma in ends if rates[gamma] >= (1.0 - _FLAT) * best_rate)
         if rates[best] > (1.0 + _MARGIN) * rates[0]:
@@ -204,10 +205,8 @@ class Horizon:
             self._learners[drafter] = _Learner(_SUFFIX_PRIORS if drafter is DrafterName.SUFFIX else (_OTHER_PRIOR,))
         return self._learners[drafter]
 
-    def _rates(
-        self, drafter: DrafterName, evidence: int, most: int, step: "_Step", certain: Sequence[bool]
-    ) -> list[float]:
-        """Return E / (c(pending + gamma) + gamma d), the expected tokens per millisecond, for gamma from 0 to most.
+    def _rates(self, drafter: DrafterName, evidence: int, is_certain: Sequence[bool], step: "_Step") -> list[float]:
+        """Return E / (c(pending + gamma) + gamma d), the expected tokens per millisecond, for each gamma from 0 on.
 
         Only tokens that could be others count for E: what a constraint forces needs no pass of its own, it rides on the
         next one as a row. Such rows, those that are pending and those of the draft that will be kept, cost the same in
@@ -219,9 +218,9 @@ class Horizon:
         rates, expected, reached = [], 1.0, 1.0
         riding = step.pending_rows - 1.0
         one_ms = self._costs.cost_ms(1, step.depth)
-        alphas = iter(self.alpha(drafter, evidence, most))
-        for gamma in range(most + 1):
-            if any(certain[gamma - 1 : gamma]):
+        alphas = iter(self.alpha(drafter, evidence, len(is_certain)))
+        for gamma in range(len(is_certain) + 1):
+            if gamma and is_certain[gamma - 1]:
                 riding += reached
             elif gamma:
                 reached *= next(alphas)
@@ -337,17 +336,17 @@ class _Followed:
     def goes_on_with(self, token: int) -> bool:
         """Compare the next token; return False once there is nothing left to learn."""
         held = token == self.draft.tokens[self.position]
-        if not any(self.draft.certain[self.position : self.position + 1]):
+        if not self.draft.is_certain(self.position):
             self.estimate.note(self.draft.guessed(self.position), held)
             self.learner.accepted += held and self.position < self.checked
         self.position += 1
         return held and self.position < len(self.draft.tokens)
 
 
-def _reaching(guesses: int, most: int, certain: Sequence[bool]) -> int:
-    """Return how many of the first ``most`` tokens of a draft there are before the guess after so many ``guesses``."""
-    for position in range(most):
-        guesses -= not any(certain[position : position + 1])
+def _reaching(guesses: int, is_certain: Sequence[bool]) -> int:
+    """Return how many tokens of a draft come before the guess that follows so many ``guesses``."""
+    for position, certain in enumerate(is_certain):
+        guesses -= not certain
         if guesses < 0:
             return position
-    return most
+    return len(is_certain)

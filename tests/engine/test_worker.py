@@ -491,3 +491,4 @@ def test_a_conversation_that_is_left_is_written_before_another_is_read_ahead(tmp
         worker.rest()
         worker.prefill_ahead((1, *LONG))
         until(lambda: disk.holds(left) and backend.evaluated[-1] == LONG[54])
+    assert disk.holds(left)

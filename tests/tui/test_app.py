@@ -120,3 +120,4 @@ async def test_a_backslash_at_the_end_of_a_line_asks_for_another_one(make_app: M
         await pilot.press("a", "backslash", "enter", "b")
         await wait_until(pilot, lambda: composer.text == "a\nb")
         await wait_until(pilot, lambda: composer.size.height == 2)
+        assert composer.text == "a\nb"

@@ -53,6 +53,7 @@ async def test_a_command_says_what_came_of_it(make_app: MakeApp, command: str, w
     async with running(app) as pilot:
         app.run_command(command)
         await wait_until(pilot, lambda: words.lower() in said(app).lower())
+        assert app.is_running
 
 
 async def test_a_session_is_chosen_from_the_list_and_gone_on_with(make_app: MakeApp, root: Path) -> None:
@@ -99,6 +100,7 @@ async def test_keys_can_be_changed(make_app: MakeApp) -> None:
         await wait_until(pilot, lambda: app.composer.text == "a\nb")
         await pilot.press("f2")
         await wait_until(pilot, lambda: "| `ctrl+n` | New line |" in said(app))
+        assert app.composer.text == "a\nb"
 
 
 async def test_files_commands_and_earlier_messages_are_completed(make_app: MakeApp) -> None:

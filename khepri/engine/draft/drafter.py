@@ -41,6 +41,10 @@ class Draft:
             self.certain[:gamma],
         )
 
+    def is_certain(self, position: int) -> bool:
+        """Tell if the token at ``position`` leaves no choice once all before it held."""
+        return position < len(self.certain) and self.certain[position]
+
     def guessed(self, count: int) -> int:
         """Return how many of the first ``count`` tokens could have been others."""
         return count - sum(self.certain[:count])
