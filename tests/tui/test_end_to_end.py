@@ -98,6 +98,12 @@ def assert_is_sane(terminal: Tmux, repository: Path) -> None:
     assert (repository / "after").read_text() == (repository / "before").read_text()
 
 
+@pytest.fixture
+def model(tiny_model: Path, tmp_path: Path) -> Path:
+    """The tiny model under a name that a shell takes without quotes."""
+    return Path(shutil.copyfile(tiny_model, tmp_path / "tiny.gguf"))
+
+
 @pytest.mark.real_model
 @pytest.mark.timeout(900)
 def test_ask_watch_a_step_stop_a_second_question_and_leave(
@@ -132,10 +138,8 @@ def test_ask_watch_a_step_stop_a_second_question_and_leave(
     ids=["TERM", "HUP", "KILL"],
 )
 def test_a_signal_leaves_the_terminal_sane_and_the_session_whole(
-    terminal: Tmux, repository: Path, tiny_model: Path, tmp_path: Path, number: signal.Signals, code: int
+    terminal: Tmux, repository: Path, model: Path, number: signal.Signals, code: int
 ) -> None:
-    model = tmp_path / "tiny.gguf"
-    shutil.copyfile(tiny_model, model)
     start(terminal, model)
     terminal.type("What limits the retries?")
     terminal.press("Enter")
@@ -167,10 +171,8 @@ sys.exit(main())
 
 @pytest.mark.slow
 def test_a_defect_of_the_app_is_said_in_words_and_leaves_the_terminal_sane(
-    terminal: Tmux, repository: Path, tiny_model: Path, tmp_path: Path
+    terminal: Tmux, repository: Path, model: Path, tmp_path: Path
 ) -> None:
-    model = tmp_path / "tiny.gguf"
-    shutil.copyfile(tiny_model, model)
     program = tmp_path / "defect.py"
     program.write_text(DEFECT, encoding="utf-8")
     terminal.type(f"stty -g > before; {sys.executable} {program} --model {model}; echo CODE=$?")
@@ -185,11 +187,7 @@ def test_a_defect_of_the_app_is_said_in_words_and_leaves_the_terminal_sane(
 
 
 @pytest.mark.slow
-def test_the_app_is_suspended_and_comes_back(
-    terminal: Tmux, repository: Path, tiny_model: Path, tmp_path: Path
-) -> None:
-    model = tmp_path / "tiny.gguf"
-    shutil.copyfile(tiny_model, model)
+def test_the_app_is_suspended_and_comes_back(terminal: Tmux, repository: Path, model: Path) -> None:
     start(terminal, model)
     terminal.type("half a question")
     terminal.press("C-z")
