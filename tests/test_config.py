@@ -126,6 +126,7 @@ def test_every_key_can_be_set_in_the_users_file(places: Places) -> None:
         kv_type = "q8_0"
         cache_conversations = 3
         cache_tokens = 9000
+        cache_mb = 300
         cache_disk_mb = 0
         extra_buffers = "off"
         network_lock = "required"
@@ -139,7 +140,7 @@ def test_every_key_can_be_set_in_the_users_file(places: Places) -> None:
     """)
     assert places.load().config == Config(
         "/models/my model.gguf", 4096, 2, 64, 1.0, 40, 0.9, 0.05, 7, 10, 1, 100, 0, 0,
-        Draft.ALL, "small", 3, Decoding.EXACT, Backend.IK_LLAMA, KvType.Q8_0, 3, 9000, 0, ExtraBuffers.OFF,
+        Draft.ALL, "small", 3, Decoding.EXACT, Backend.IK_LLAMA, KvType.Q8_0, 3, 9000, 300, 0, ExtraBuffers.OFF,
         NetworkLock.REQUIRED, Permission.DENY, Permission.DENY, Permission.ALLOW, EditForm.BLOCKS, "pytest", 0, 9,
     )  # fmt: skip
 
@@ -315,7 +316,11 @@ def test_a_byte_order_mark_is_no_part_of_the_first_key(places: Places) -> None:
         ('permission_read = "deny"', 'permission_read = "allow"', "widen a permission"),
         ('permission_git = "deny"', 'permission_git = "allow"', "widen a permission"),
         ("", 'permission_command = "allow"', "widen a permission"),
-        ("context_tokens = 4096", "context_tokens = 1048576", "take more memory"),
+        ("context_tokens = 4096", "context_tokens = 1048576", "take more room"),
+        ("", "cache_tokens = 1048576", "take more room"),
+        ("cache_mb = 500", "cache_mb = 501", "take more room"),
+        ("cache_mb = 500", "cache_mb = 0", "take more room"),
+        ("", "cache_disk_mb = 1000000", "take more room"),
         ("", 'extra_buffers = "on"', "overrule the probe"),
         ("", 'model = "./evil.gguf"', "point at a file"),
         ("", 'model = "evil.gguf"', "point at a file"),
@@ -334,6 +339,11 @@ def test_a_repository_cannot_make_khepri_less_careful(places: Places, user: str,
     error = places.error()
     assert error.message.startswith(f"{places.repository_file}, line 2: a repository's configuration cannot {what}")
     assert str(places.user_file) in error.hint
+
+
+def test_a_repository_may_set_a_limit_where_the_user_sets_none(places: Places) -> None:
+    places.repository("cache_mb = 500")
+    assert places.load().config.cache_mb == 500
 
 
 def test_a_refusal_holds_even_if_a_stronger_source_would_override_it(places: Places) -> None:

@@ -353,6 +353,7 @@ def engine_settings(config: Config, draft_model: Model | None) -> EngineSettings
         kv_type=KvType(config.kv_type),
         cache_conversations=config.cache_conversations,
         cache_tokens=config.cache_tokens,
+        cache_bytes=config.cache_mb * 1_000_000,
         disk_bytes=config.cache_disk_mb * 1_000_000,
     )
 

@@ -5,6 +5,7 @@ A repository is not the user. Its file may make Khepri more careful, never less;
 """
 
 import difflib
+import math
 import re
 import reprlib
 from collections.abc import Iterator, Mapping
@@ -22,6 +23,7 @@ from khepri.errors import ConfigError
 _VARIABLE_PREFIX = "KHEPRI_"
 # Ours by name, but no settings: one shows tracebacks, the other belongs to the set-up of a checkout.
 _OTHER_VARIABLES = frozenset({"KHEPRI_DEBUG", "KHEPRI_WHEELS"})
+_ROOM = frozenset({"context_tokens", "batch_tokens", "cache_tokens", "cache_mb", "cache_disk_mb"})
 _MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+-]*")
 
 
@@ -148,8 +150,8 @@ def _refusal(name: str, value: Value, current: Value) -> str:
         return "loosen the network lock, which you require"
     if name.startswith("permission_") and (value, current) == (Permission.ALLOW, Permission.DENY):
         return f"widen a permission: {name} is {current}"
-    if name in ("context_tokens", "batch_tokens") and int(str(value)) > int(str(current)):
-        return f"take more memory than you allow: {name} is {current}"
+    if name in _ROOM and _room(name, value) > _room(name, current):
+        return f"take more room than you allow: {name} is {current}"
     if name == "extra_buffers" and value == ExtraBuffers.ON:
         return "overrule the probe of your machine"
     if name == "check":
@@ -157,6 +159,11 @@ def _refusal(name: str, value: Value, current: Value) -> str:
     if name in ("model", "draft_model") and value and not _is_model_name(str(value)):
         return f"point at a file: {name} may only be the plain name of a model there, not {reprlib.repr(value)}"
     return ""
+
+
+def _room(name: str, value: Value) -> float:
+    is_unlimited = name == "cache_mb" and value == 0
+    return math.inf if is_unlimited else int(str(value))
 
 
 def _is_model_name(model: str) -> bool:

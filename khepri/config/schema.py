@@ -162,6 +162,8 @@ class Config:
     """Most conversations whose keys and values stay in memory."""
     cache_tokens: Annotated[int, Between(0, 1_048_576)] = 0
     """Most tokens of these conversations together; 0 means one context."""
+    cache_mb: Annotated[int, Between(0, 1_000_000)] = 0
+    """Most megabytes of the keys and values of these conversations; 0 sets no limit but that in tokens."""
     cache_disk_mb: Annotated[int, Between(0, 1_000_000)] = 2000
     """Most megabytes of keys and values on disk, from which a conversation begins at once; 0 keeps none."""
     extra_buffers: ExtraBuffers = ExtraBuffers.AUTO

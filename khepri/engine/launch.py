@@ -59,6 +59,8 @@ class EngineSettings:
     """Most conversations that are held in memory."""
     cache_tokens: int = 0
     """Most tokens of them together; one context has room in any case."""
+    cache_bytes: int = 0
+    """Most bytes of their keys and values; 0 sets no limit but that in tokens."""
     disk_bytes: int = 0
     """Most bytes of keys and values on disk; 0 keeps none there."""
 
@@ -179,7 +181,7 @@ def _prepare(
     )
 
     def make_cache(target: Backend) -> PrefixCache:
-        limits = CacheLimits(settings.cache_conversations, settings.cache_tokens or None)
+        limits = CacheLimits(settings.cache_conversations, settings.cache_tokens or None, settings.cache_bytes or None)
         if not settings.disk_bytes:
             return choose_cache(target, limits)
         context = f"{_identity(model, settings, target)} | {fingerprint(model)}"

@@ -6,6 +6,7 @@ in use is out of the tree, so that eviction cannot reach it. What is worth keepi
 back from it. Texts and conversations are not known here.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -70,7 +71,6 @@ class RadixPrefixCache:
         self._sequence: int | None = None
         self._tokens: list[int] = []
         self._latest: Node | None = None
-        self._token_bytes: float | None = None
         self._kept: list[tuple[int, ...]] = []
         self._tail: tuple[int, ...] | None = None
         self._written_tail: tuple[int, ...] = ()
@@ -328,23 +328,23 @@ class RadixPrefixCache:
         return self._free.pop(0)
 
     def _keep_within_limits(self) -> None:
-        limits = self._limits
-        while True:
-            tokens = self._ledger.used_tokens
-            is_within = len(self._tree) <= limits.sequences and (limits.tokens is None or tokens <= limits.tokens)
-            if is_within and (limits.bytes is None or tokens * self._bytes_per_token() <= limits.bytes):
-                return
+        most_tokens = self._most_tokens()
+        while len(self._tree) > self._limits.sequences or self._ledger.used_tokens > most_tokens:
             victim = self._tree.victim(spared=self._latest) or self._tree.victim()
             if victim is None:
                 return
             self._evict(victim)
 
-    def _bytes_per_token(self) -> float:
-        """Return the size of the keys and values of a token; measured once, as it does not change."""
-        leaf = next(self._tree.leaves(), None)
-        if self._token_bytes is None and leaf is not None and leaf.sequence is not None:
-            self._token_bytes = self._backend.sequence_bytes(leaf.sequence) / leaf.end
-        return self._token_bytes or 0.0
+    def _most_tokens(self) -> float:
+        """Return the limit in tokens, which that in bytes may lower: by the size of the cells as the library has it."""
+        most = math.inf if self._limits.tokens is None else self._limits.tokens
+        if self._limits.bytes is None:
+            return most
+        # What a state holds besides its cells counts least in the longest.
+        longest = max(self._tree.leaves(), key=lambda leaf: leaf.end, default=None)
+        if longest is None or longest.sequence is None:
+            return most
+        return min(most, self._limits.bytes * longest.end // self._backend.sequence_bytes(longest.sequence))
 
     def _evict(self, leaf: Node) -> None:
         self._empty(self._tree.remove(leaf))

@@ -13,14 +13,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from khepri.engine.backend import Backend, BackendName, LoadOptions
+from khepri.engine.backend import Backend, BackendName, KvType, LoadOptions
 from khepri.engine.backends.ik_llama_api import find_library
 from khepri.engine.backends.loading import load_backend
 from khepri.engine.disk import DiskTier
 from khepri.engine.naive_prefix import NaivePrefixCache
 from khepri.engine.prefix import CacheLimits, RadixPrefixCache, choose_cache
 from tests.support.prefill import PASS_TOKENS, ForgetfulCache, evaluate, fresh
-from tests.support.tiny_model import write_tiny_hybrid_model, write_tiny_recurrent_model, write_tiny_window_model
+from tests.support.tiny_model import (
+    write_tiny_hybrid_model,
+    write_tiny_model,
+    write_tiny_recurrent_model,
+    write_tiny_window_model,
+)
 
 MOST_ROUNDING = 0.05
 """Largest difference of a logit that rounding explains."""
@@ -93,6 +98,36 @@ def test_whatever_was_asked_before_a_hit_differs_by_rounding_alone(
         assert np.abs(evaluate(backend, cache, prompts[-1]) - fresh(prompts[-1], plain)).max() <= MOST_ROUNDING
     backend.close()
     plain.close()
+
+
+@pytest.mark.parametrize(("kv_type", "cell_bytes"), [(KvType.F16, 512), (KvType.Q8_0, 272)])
+def test_a_limit_in_bytes_counts_the_cells_in_the_precision_that_they_have(
+    tmp_path: Path, kv_type: KvType, cell_bytes: int
+) -> None:
+    model = write_tiny_model(tmp_path / "tiny.gguf", heads=2)
+    backend = load_backend(LoadOptions(model, 512, 1, 64, 8, kv_type=kv_type))
+    most_bytes = 110_000
+    cache = RadixPrefixCache(backend, CacheLimits(sequences=6, bytes=most_bytes))
+    most_held = 0
+    for first in (*range(6), *range(6)):
+        evaluate(backend, cache, (200 + first, *LONG[:60]))
+        most_held = max(most_held, cache.ledger.used_tokens)
+        assert cache.ledger.used_tokens * cell_bytes <= most_bytes
+    assert most_held == 61 * {KvType.F16: 3, KvType.Q8_0: 6}[kv_type]
+    backend.close()
+
+
+@pytest.mark.parametrize("library", libraries)
+def test_a_limit_in_bytes_that_no_conversation_fits_into_costs_time_alone(
+    make: MakeBackend, tiny_model: Path, tmp_path: Path, library: BackendName
+) -> None:
+    plain, backend = make(tiny_model, library), make(tiny_model, library)
+    cache = RadixPrefixCache(backend, CacheLimits(bytes=1), DiskTier(tmp_path, "context", 10**9))
+    for prompt in branching(6):
+        assert np.abs(evaluate(backend, cache, prompt) - fresh(prompt, plain)).max() <= MOST_ROUNDING
+        cache.keep(prompt)
+        assert len(cache.tree) == 0
+    cache.finish()
 
 
 @pytest.mark.parametrize("library", libraries)

@@ -106,6 +106,8 @@ class CacheMachine(RuleBasedStateMachine):
         assert len(self.cache.tree) <= self.limits.sequences
         held = self.cache.ledger.used_tokens
         assert self.limits.tokens is None or held <= self.limits.tokens
+        states = [self.backend.sequence_bytes(leaf.sequence or 0) for leaf in self.cache.tree.leaves()]
+        assert self.limits.bytes is None or max(states, default=0) <= self.limits.bytes
 
 
 TestCache = CacheMachine.TestCase
