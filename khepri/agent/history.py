@@ -132,6 +132,16 @@ def replay(session_id: str, records: Sequence[Record]) -> History:
     return history
 
 
+def prompts_of(records: Sequence[Record]) -> list[tuple[int, ...]]:
+    """Return all that the prompt of a session ever was, what was summarised or taken back later included."""
+    history, prompts = History(""), []
+    for record in records:
+        history.apply(record)
+        if record["kind"] == "tokens":
+            prompts.append(history.prompt)
+    return prompts
+
+
 def _apply(history: History, record: Record) -> None:
     match record["kind"]:
         case "session":

@@ -213,7 +213,8 @@ class Session:
                 finished = work()
                 if self._recording is not None and not isinstance(asked, Instruction):
                     self._recording.tokens(self._context.ids, self._context.stable_tokens)
-                    self._engine.keep(self._context.ids)
+                    if not self._recording.problem:  # what no session tells of could never be removed with it
+                        self._engine.keep(self._context.ids)
                 task.emit(finished)
         except BaseException as error:  # the reader waits on this thread: whatever ends it must reach the reader
             task.emit(error)

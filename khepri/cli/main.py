@@ -434,7 +434,7 @@ def export(session: Session, cwd: Cwd = Path("."), as_json: AsJson = False) -> N
 
 @sessions_app.command("remove")
 def remove_session(session: Session, cwd: Cwd = Path(".")) -> None:
-    """Delete a conversation."""
+    """Delete a conversation, and what the model had read of it alone from the disk."""
     from khepri.cli import sessions as command
 
     interrupts.admit()

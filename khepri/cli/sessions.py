@@ -2,15 +2,18 @@
 
 import json
 import sys
+import time
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
 from khepri import paths
 from khepri.agent.export import ExportFormat, export
-from khepri.agent.history import replay
-from khepri.agent.journal import read_records
+from khepri.agent.history import prompts_of, replay
+from khepri.agent.journal import Journal, read_records
 from khepri.agent.listings import describe_age, describe_size
 from khepri.agent.recording import find_session, list_sessions
+from khepri.engine.disk import forget_conversation
 from khepri.errors import UsageError
 from khepri.repo.root import Repository
 from khepri.repo.text import printable
@@ -54,17 +57,33 @@ def export_one(cwd: Path, session: str, as_json: bool) -> None:
 
 
 def remove(cwd: Path, session: str) -> None:
-    """Delete a conversation.
+    """Delete a conversation, and the keys and values on disk that belong to it alone.
 
     Raises:
-        UsageError: There is no such session, or it cannot be deleted.
+        UsageError: There is no such session, it is open in another process, or it cannot be deleted.
     """
-    path = find_session(_folder(cwd), session)
+    folder = _folder(cwd)
+    path = find_session(folder, session)
+    states = prompts_of(read_records(path))
+    others = [prompt for other in folder.glob(f"*{path.suffix}") if other != path for prompt in _prompts(other)]
+    # Whoever has it open would write it again.
+    with closing(Journal(path, time.monotonic, lambda record: None)):
+        try:
+            deleted = forget_conversation(paths.prefixes_dir(), states, others)
+            path.unlink()
+        except OSError as error:
+            raise UsageError(
+                f"{error.filename} cannot be deleted: {error.strerror}", "see to its folder's permissions"
+            ) from error
+    read = f" and {describe_size(deleted.bytes)} of what the model had read" if deleted.entries else ""
+    print(f"khepri: removed {path.stem}{read}", file=sys.stderr)
+
+
+def _prompts(path: Path) -> list[tuple[int, ...]]:
     try:
-        path.unlink()
-    except OSError as error:
-        raise UsageError(f"{path} cannot be deleted: {error.strerror}", "see to its folder's permissions") from error
-    print(f"khepri: removed {path.stem}", file=sys.stderr)
+        return prompts_of(read_records(path))
+    except UsageError:
+        return []  # its states are taken for nobody's, which only costs time
 
 
 def _folder(cwd: Path) -> Path:

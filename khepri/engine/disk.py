@@ -24,7 +24,7 @@ from khepri.engine.radix import common_length, path_identity
 
 SUFFIX: Final = ".kv"
 """Ending of the files."""
-_MAGIC: Final = b"khepri-kv-1\n"
+_MAGIC: Final = b"khepri-kv-2\n"
 _MOST_HEADER_BYTES: Final = 4096
 _CONTEXT_CHARACTERS: Final = 24
 _TOKEN_BYTES: Final = 4
@@ -39,6 +39,8 @@ class Entry:
     """Its file."""
     tokens: tuple[int, ...]
     """Its token ids."""
+    is_tail: bool
+    """True if it is a conversation that may go on; a longer state of it takes its place."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +61,12 @@ class _Header:
 
     context: str
     tokens: int
+    is_tail: bool
     state_bytes: int
     sha256: str
 
 
-_HEADER_TYPES: Final = {"context": str, "tokens": int, "state_bytes": int, "sha256": str}
+_HEADER_TYPES: Final = {"context": str, "tokens": int, "is_tail": bool, "state_bytes": int, "sha256": str}
 
 
 class DiskTier:
@@ -118,11 +121,17 @@ class DiskTier:
             os.utime(entry.path)
         return state
 
-    def write(self, tokens: Sequence[int], state: bytes | memoryview) -> None:
-        """Keep a state for the user alone, atomically; what cannot be written is left out."""
+    def write(self, tokens: Sequence[int], state: bytes | memoryview, *, is_tail: bool = False) -> None:
+        """Keep a state for the user alone, atomically; what cannot be written is left out.
+
+        Args:
+            tokens: Token ids of a prefix.
+            state: Its keys and values.
+            is_tail: As in ``Entry``: tails that this one goes on from are deleted, whichever process wrote them.
+        """
         path = tuple(tokens)
         ids = np.asarray(path, dtype="<u4").tobytes()
-        header = _Header(self._context, len(path), len(state), _checksum(path, state))
+        header = _Header(self._context, len(path), is_tail, len(state), _checksum(path, state))
         head = _MAGIC + json.dumps(asdict(header)).encode() + b"\n"
         if len(head) + len(ids) + len(state) > self._most_bytes:
             return
@@ -141,14 +150,10 @@ class DiskTier:
                 with suppress(OSError):  # another process may have cleared the folder
                     half.unlink()
             return
-        self._note(Entry(target, path))
+        self._note(Entry(target, path, is_tail))
+        if is_tail:
+            self._discard_earlier(path)
         self._trim(target)
-
-    def forget(self, tokens: Sequence[int]) -> None:
-        """Delete the entry of exactly these tokens, if there is one."""
-        entry = self._entries.get(path_identity(tokens))
-        if entry is not None:
-            self.discard(entry)
 
     def discard(self, entry: Entry) -> None:
         """Delete an entry."""
@@ -181,12 +186,17 @@ class DiskTier:
             with _opened(path) as file:
                 header, tokens = _read_head(file)
             if header.context == self._context and path.stem.endswith(path_identity(tokens).hex()):
-                return Entry(path, tokens)
+                return Entry(path, tokens, header.is_tail)
         except (OSError, ValueError):
             pass
         with suppress(OSError):
             path.unlink()
         return None
+
+    def _discard_earlier(self, tail: tuple[int, ...]) -> None:
+        for entry in self._entries.values():
+            if entry.is_tail and len(entry.tokens) < len(tail) and _begins_with(tail, entry.tokens):
+                self.discard(entry)
 
     def _trim(self, newest: Path) -> None:
         sizes = [(status.st_mtime_ns, status.st_size, path) for path, status in _statuses(self._folder)]
@@ -244,6 +254,43 @@ def clear(folder: Path) -> DiskUsage:
         deleted = DiskUsage(deleted.entries + 1, deleted.bytes + status.st_size)
     _statistics_file(folder).unlink(missing_ok=True)
     return deleted
+
+
+def forget_conversation(
+    folder: Path, states: Sequence[Sequence[int]], others: Sequence[Sequence[int]] = ()
+) -> DiskUsage:
+    """Delete what a conversation alone left in a folder, whatever context it belongs to, and return what was deleted.
+
+    What a killed process left half written goes with it, as nobody can tell whose it is.
+
+    Args:
+        folder: The folder.
+        states: Token ids of all that the conversation ever was.
+        others: The same of conversations that stay.
+
+    Raises:
+        OSError: A file cannot be deleted.
+    """
+    deleted = DiskUsage(0, 0)
+    for path, status in _statuses(folder):
+        if path.name.startswith(_WRITING) or (_is_of(path, states) and not _is_of(path, others)):
+            path.unlink(missing_ok=True)
+            deleted = DiskUsage(deleted.entries + 1, deleted.bytes + status.st_size)
+    return deleted
+
+
+def _is_of(path: Path, states: Sequence[Sequence[int]]) -> bool:
+    """True if a file is a tail that one of the states begins with."""
+    try:
+        with _opened(path) as file:
+            header, tokens = _read_head(file)
+    except (OSError, ValueError):
+        return False
+    return header.is_tail and any(_begins_with(state, tokens) for state in states)
+
+
+def _begins_with(tokens: Sequence[int], beginning: tuple[int, ...]) -> bool:
+    return tuple(tokens[: len(beginning)]) == beginning
 
 
 def _statistics_file(folder: Path) -> Path:

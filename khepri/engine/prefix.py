@@ -73,7 +73,6 @@ class RadixPrefixCache:
         self._latest: Node | None = None
         self._kept: list[tuple[int, ...]] = []
         self._tail: tuple[int, ...] | None = None
-        self._written_tail: tuple[int, ...] = ()
 
     @property
     def sequence(self) -> int:
@@ -182,11 +181,10 @@ class RadixPrefixCache:
         is_tail = not self._kept
         path = self._kept[0] if self._kept else self._tail or ()
         held, leaf = self._worth_writing(path)
-        outdated = self._outdated(held) if is_tail else ()
-        if leaf is not None and not self._hand_over(leaf, held, outdated, goes_on):
+        if leaf is not None and not self._hand_over(leaf, held, is_tail, goes_on):
             return False
         if is_tail:
-            self._tail, self._written_tail = None, held or self._written_tail
+            self._tail = None
         else:
             self._kept.pop(0)
         return True
@@ -294,15 +292,8 @@ class RadixPrefixCache:
             return (), None
         return held, None if self._writer.holds(held) else found.leaf
 
-    def _outdated(self, tail: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the state of the conversation that was written before, if ``tail`` goes on from it."""
-        before = self._written_tail
-        return before if before != tail and tail[: len(before)] == before else ()
-
-    def _hand_over(
-        self, leaf: Node, held: tuple[int, ...], outdated: tuple[int, ...], goes_on: Callable[[], bool]
-    ) -> bool:
-        """Have the beginning ``held`` of a leaf's path written for ``outdated``; False if ``goes_on`` said no."""
+    def _hand_over(self, leaf: Node, held: tuple[int, ...], is_tail: bool, goes_on: Callable[[], bool]) -> bool:
+        """Have the beginning ``held`` of a leaf's path written; False if ``goes_on`` said no."""
         assert self._writer is not None
         assert leaf.sequence is not None
         is_part = leaf.end > len(held)
@@ -313,7 +304,7 @@ class RadixPrefixCache:
             memory = fresh_memory(self._backend.sequence_bytes(sequence), goes_on)
             if memory is None:
                 return False
-            self._writer.write(held, self._backend.sequence_state(sequence, memory), outdated)
+            self._writer.write(held, self._backend.sequence_state(sequence, memory), is_tail=is_tail)
             return True
         finally:
             if is_part:

@@ -54,7 +54,7 @@ class PrefixCache(Protocol):
 
         Args:
             tokens: Token ids of a prefix.
-            is_tail: True if it is a conversation that may go on later: it takes the place of its own earlier state.
+            is_tail: True if it is a conversation that may go on later: it takes the place of its own earlier states.
         """
 
     @property

@@ -35,16 +35,14 @@ class WriteBehind:
         """True if there is an entry of exactly these tokens, or will be in a moment."""
         return path_identity(tokens) in self._under_way or self._tier.holds(tokens)
 
-    def write(self, tokens: tuple[int, ...], state: bytes | memoryview, instead_of: tuple[int, ...] = ()) -> None:
-        """Keep a state, and then delete another entry, if one is named."""
+    def write(self, tokens: tuple[int, ...], state: bytes | memoryview, *, is_tail: bool = False) -> None:
+        """Keep a state; see ``DiskTier.write``."""
         identity = path_identity(tokens)
         self._under_way.add(identity)
 
         def write() -> None:
-            self._tier.write(tokens, state)
+            self._tier.write(tokens, state, is_tail=is_tail)
             self._under_way.discard(identity)
-            if instead_of:
-                self._tier.forget(instead_of)
 
         self._do(write)
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from khepri.agent.events import AnswerDelta, Compacted, Finished, Notice, Timing, ToolFinished, Usage
-from khepri.agent.history import History, replay
+from khepri.agent.history import History, prompts_of, replay
 from khepri.agent.journal import Journal, read_records
 from khepri.agent.recording import Recording, find_session, list_sessions, new_path
 from khepri.agent.task import Attachment, Question
@@ -52,6 +52,19 @@ def test_what_was_said_is_there_after_it_was_opened_again(tmp_path: Path) -> Non
     assert again.turns[1].finished == FINISHED
     assert again.prompt == (1, 2, 3)
     again.check_integrity()
+
+
+def test_all_that_the_prompt_ever_was_is_known_when_the_session_is_removed(tmp_path: Path) -> None:
+    told = recording(tmp_path)
+    for ids in ((1, 2), (1, 2, 3, 4)):
+        say(told, "More?", ids)
+    told.append("rewind", turns=1)
+    say(told, "Other?", (1, 2, 5))
+    told.witness(Compacted("all of it", 2, 100, 10))
+    say(told, "And?", (1, 9))
+    told.append("model", model="another")
+    say(told, "And?", (8, 8))
+    assert prompts_of(read_records(told.path)) == [(1, 2), (1, 2, 3, 4), (1, 2, 5), (1, 9), (8, 8)]
 
 
 def test_the_file_is_for_the_user_alone_and_appears_with_the_first_question(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from khepri.engine.disk import DiskTier, DiskUsage, clear, read_statistics, usage
+from khepri.engine.disk import DiskTier, DiskUsage, clear, forget_conversation, read_statistics, usage
 
 TOKENS = tuple(range(500))
 STATE = os.urandom(5000)
@@ -74,18 +74,32 @@ def test_a_file_under_the_name_of_another_context_or_path_is_deleted(tmp_path: P
     [
         b"",
         b"\0" * 100,
-        b"khepri-kv-1\n",
         b"khepri-kv-1\n{}\n",
-        b"khepri-kv-1\n[1]\nx",
-        b"khepri-kv-1\n" + b"[" * 4000 + b"\n",
+        b"khepri-kv-2\n",
+        b"khepri-kv-2\n{}\n",
+        b"khepri-kv-2\n[1]\nx",
+        b"khepri-kv-2\n" + b"[" * 4000 + b"\n",
     ],
-    ids=["empty", "zeros", "no header", "empty header", "no object", "nested without end"],
+    ids=["empty", "zeros", "another version", "no header", "empty header", "no object", "nested without end"],
 )
 def test_what_is_no_state_is_deleted(tmp_path: Path, content: bytes) -> None:
     tier(tmp_path).write(TOKENS, STATE)
     [file] = tmp_path.glob("*.kv")
     file.write_bytes(content)
     assert tier(tmp_path).find(TOKENS) == (None, 0)
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("place", [0, 40, -len(STATE) - 1, -len(STATE), -len(STATE) // 2, -1])
+def test_one_bit_that_is_wrong_makes_a_file_useless_wherever_it_is(tmp_path: Path, place: int) -> None:
+    tier(tmp_path).write(TOKENS, STATE)
+    [file] = tmp_path.glob("*.kv")
+    data = bytearray(file.read_bytes())
+    data[place] ^= 1
+    file.write_bytes(data)
+    damaged = tier(tmp_path)
+    entry, _ = damaged.find(TOKENS)
+    assert entry is None or damaged.read(entry) is None
     assert not file.exists()
 
 
@@ -109,6 +123,41 @@ def test_a_link_and_a_pipe_are_not_followed(tmp_path: Path) -> None:
     assert outside.exists()
     os.mkfifo(file)
     assert tier(folder).find(TOKENS) == (None, 0)
+
+
+def test_a_longer_state_of_a_conversation_takes_the_place_of_those_that_other_processes_left(tmp_path: Path) -> None:
+    tier(tmp_path).write(TOKENS[:50], STATE)
+    for length in (100, 200):
+        tier(tmp_path).write(TOKENS[:length], STATE, is_tail=True)
+        tier(tmp_path).write((*TOKENS[:60], 7, *range(length)), STATE, is_tail=True)
+    tier(tmp_path, "another model").write(TOKENS[:150], STATE, is_tail=True)
+    tier(tmp_path).write(TOKENS[:300], STATE, is_tail=True)
+    left = tier(tmp_path)
+    assert [length for length in (50, 100, 200, 300) if left.holds(TOKENS[:length])] == [50, 300]
+    assert [length for length in (100, 200) if left.holds((*TOKENS[:60], 7, *range(length)))] == [200]
+    assert tier(tmp_path, "another model").holds(TOKENS[:150])
+
+
+def test_a_longer_state_that_could_not_be_written_takes_nobodys_place(tmp_path: Path) -> None:
+    tier(tmp_path).write(TOKENS[:100], STATE, is_tail=True)
+    tier(tmp_path, most_bytes=7000).write(TOKENS, STATE * 2, is_tail=True)
+    assert tier(tmp_path).holds(TOKENS[:100])
+
+
+def test_a_conversation_that_is_removed_takes_its_own_states_with_it_and_no_others(tmp_path: Path) -> None:
+    preamble, private, other = TOKENS[:50], TOKENS[:200], (*TOKENS[:120], 7, 8, 9)
+    tier(tmp_path).write(preamble, STATE)
+    for tokens in (other, private[:100], private):
+        tier(tmp_path, "a model").write(tokens, STATE, is_tail=True)
+    tier(tmp_path, "another model").write(private[:180], STATE, is_tail=True)
+    (tmp_path / ".writing-abc").write_bytes(b"x" * 100)
+    tier(tmp_path).write(private[:110], STATE, is_tail=True)
+    deleted = forget_conversation(tmp_path, [private[:90], private], [other])
+    assert deleted.entries == 3
+    assert tier(tmp_path).holds(preamble)
+    assert tier(tmp_path, "a model").holds(other)
+    assert tier(tmp_path).holds(private[:110]), "the other conversation goes on from it as well"
+    assert usage(tmp_path).entries == 3
 
 
 def test_the_folder_stays_under_its_cap_and_the_least_recently_used_goes_first(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from khepri.engine.disk import DiskTier
+from khepri.engine.disk import DiskTier, Entry
 from khepri.engine.write_behind import WriteBehind, fresh_memory
 
 TOKENS = tuple(range(100))
@@ -12,9 +12,9 @@ def test_what_is_on_its_way_counts_as_held_and_is_there_after_the_close(tmp_path
     release = threading.Event()
 
     class SlowDisk(DiskTier):
-        def write(self, tokens: Sequence[int], state: bytes | memoryview) -> None:
+        def write(self, tokens: Sequence[int], state: bytes | memoryview, *, is_tail: bool = False) -> None:
             assert release.wait(300)
-            super().write(tokens, state)
+            super().write(tokens, state, is_tail=is_tail)
 
     tier = SlowDisk(tmp_path, "context", 10**9)
     writer = WriteBehind(tier)
@@ -30,14 +30,14 @@ def test_the_longer_state_is_there_before_the_one_it_replaces_is_gone(tmp_path: 
     seen: list[int] = []
 
     class WatchedDisk(DiskTier):
-        def forget(self, tokens: Sequence[int]) -> None:
+        def discard(self, entry: Entry) -> None:
             seen.append(len(list(tmp_path.glob("*.kv"))))
-            super().forget(tokens)
+            super().discard(entry)
 
     tier = WatchedDisk(tmp_path, "context", 10**9)
     writer = WriteBehind(tier)
-    writer.write(TOKENS[:50], b"state")
-    writer.write(TOKENS, b"longer state", instead_of=TOKENS[:50])
+    writer.write(TOKENS[:50], b"state", is_tail=True)
+    writer.write(TOKENS, b"longer state", is_tail=True)
     writer.close()
     assert seen == [2]
     assert tier.holds(TOKENS)

@@ -1,0 +1,66 @@
+"""``khepri sessions remove``: what belongs to a conversation alone goes with it, in this process and on real files."""
+
+from pathlib import Path
+
+import pytest
+
+from khepri import paths
+from khepri.agent.recording import Recording
+from khepri.agent.task import Question
+from khepri.cli import sessions
+from khepri.engine.disk import DiskTier
+from khepri.errors import UsageError
+
+PREAMBLE = tuple(range(100, 200))
+SHARED = (*PREAMBLE, *range(50))
+OWN = (*SHARED, *range(200, 300))
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    root = tmp_path / "repository"
+    root.mkdir()
+    return root
+
+
+def tier() -> DiskTier:
+    return DiskTier(paths.prefixes_dir(), "context", 10**9)
+
+
+def told(repository: Path, name: str, *prompts: tuple[int, ...]) -> Recording:
+    """Return the recording of a conversation whose prompt grew so, each of its states being on the disk."""
+    recording = Recording(paths.sessions_dir(repository) / f"{name}.jsonl", repository, "tiny")
+    for ids in prompts:
+        recording.question(Question("Where?"))
+        recording.tokens(ids, len(PREAMBLE))
+        tier().write(ids[:-1], b"state", is_tail=True)
+    return recording
+
+
+def test_a_conversation_that_is_removed_leaves_nothing_but_what_others_share(repository: Path) -> None:
+    tier().write(PREAMBLE, b"state")
+    one = told(repository, "one", SHARED)
+    told(repository, "two", SHARED).close()
+    one.question(Question("And?"))
+    one.tokens(OWN, len(PREAMBLE))
+    DiskTier(paths.prefixes_dir(), "another model", 10**9).write(OWN[:-1], b"state", is_tail=True)
+    one.close()
+    sessions.remove(repository, "one")
+    left = [file.read_bytes() for file in paths.prefixes_dir().glob("*.kv")]
+    assert not any(OWN[-2].to_bytes(4, "little") in data for data in left)
+    assert (tier().holds(PREAMBLE), tier().holds(SHARED[:-1])) == (True, True)
+    sessions.remove(repository, "two")
+    assert (tier().holds(PREAMBLE), tier().holds(SHARED[:-1])) == (True, False)
+    assert not list(paths.sessions_dir(repository).iterdir())
+
+
+def test_a_conversation_that_is_open_elsewhere_is_not_removed_as_it_would_be_written_again(repository: Path) -> None:
+    open_elsewhere = told(repository, "one", OWN)
+    with pytest.raises(UsageError, match="open in another Khepri"):
+        sessions.remove(repository, "one")
+    assert tier().holds(OWN[:-1])
+    open_elsewhere.close()
+    sessions.remove(repository, "one")
+    assert not tier().holds(OWN[:-1])
