@@ -46,7 +46,7 @@ class EngineSettings:
     batch_tokens: int = 128
     """Most tokens of one prefill pass."""
     extra_buffers: str = "auto"
-    """``auto`` asks the probe; ``on`` and ``off`` decide without it."""
+    """``auto`` does what the probe found; ``on`` and ``off`` decide without it."""
     exact: bool = False
     """Take settings under which the width of a pass cannot change a token, and refuse to start where there are none."""
     draft_model: Path | None = None
@@ -166,11 +166,19 @@ def _prepare(
         _require_exactness(target, _identity(model, settings, target), files.exactness)
         return target
 
+    def load_draft(path: Path, backend: BackendName) -> Backend:
+        """Load the smaller model with the target's library or, if that was only chosen and cannot, with the other."""
+        try:
+            return load(path, replace(draft_settings, backend=backend))
+        except ModelLoadError:
+            if settings.backend is not None or backend is REFERENCE:
+                raise
+            return load(path, replace(draft_settings, backend=REFERENCE))
+
     def make_drafters(target: Backend) -> Sequence[Drafter]:
         drafters: list[Drafter] = [SuffixDrafter(repository)]
         if settings.draft_model is not None:
-            how = replace(draft_settings, backend=target.capabilities.backend)
-            draft = load(settings.draft_model, how)
+            draft = load_draft(settings.draft_model, target.capabilities.backend)
             drafters.append(ModelDrafter(draft, target.vocabulary, settings.batch_tokens, time.perf_counter))
         return drafters
 
@@ -265,7 +273,11 @@ def load_options(model: Path, settings: EngineSettings, ask_probe: Callable[[], 
         # Where tokens lie in the cache may change how their attention is rounded, so that they always lie in order.
         return replace(options, extra_buffers=False, kv_type=KvType.Q8_0, exact=True, sequences=2)
     choice = settings.extra_buffers
-    return replace(options, extra_buffers=ask_probe().extra_buffers if choice == "auto" else choice == "on")
+    if choice == "auto" or backend is not REFERENCE:
+        # Another library may end the process over a model's shape, whatever the setting is.
+        verdict = ask_probe()
+        return replace(options, extra_buffers=verdict.extra_buffers if choice == "auto" else choice == "on")
+    return replace(options, extra_buffers=choice == "on")
 
 
 def _require_exactness(target: Backend, identity: str, known_file: Path) -> None:

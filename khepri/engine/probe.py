@@ -7,6 +7,7 @@ is kept for this (library build, CPU, model) triple.
 Run as ``python -m khepri.engine.probe``, this module is that child.
 """
 
+import re
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from khepri.engine import json_cache
-from khepri.engine.backend import BackendName, Batch, LoadOptions
+from khepri.engine.backend import BackendName, Batch, KvType, LoadOptions
 from khepri.engine.backends.loading import load_backend
 from khepri.engine.hardware import describe_cpu
 from khepri.engine.parent import die_with_parent
@@ -31,6 +32,8 @@ _TIMEOUT_S = 300
 _POLL_S = 0.1
 _REFUSED = 3
 _NO_MEMORY = 4
+_ABORT = re.compile(r"(?:\S*/)?(\S+\.(?:c|cc|cpp|h|hpp):\d+: .+)")
+"""A line that names a place in the library's source."""
 # What a processor does to a program. SIGABRT is not among them: the library also aborts itself when memory runs out.
 _CPU_FAULTS = frozenset({signal.SIGILL, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV})
 
@@ -40,6 +43,7 @@ class _Library:
     distribution: str
     if_missing: str
     if_it_dies: str
+    if_it_gives_up: str
 
 
 _LIBRARIES = {
@@ -47,10 +51,12 @@ _LIBRARIES = {
         "llama-cpp-python",
         "install khepri again",
         "rebuild llama-cpp-python for this machine, as the README's section on crashes shows",
+        "choose another model: khepri models",
     ),
     BackendName.IK_LLAMA: _Library(
         "ik-llama-cpp-python",
         'install it with: pip install "khepri[fast]"',
+        f"set backend = {BackendName.LLAMA_CPP}",
         f"set backend = {BackendName.LLAMA_CPP}",
     ),
 }
@@ -132,6 +138,12 @@ def _first_survivor(model: Path, backend: BackendName, run: ChildRunner) -> Verd
             f"the system killed the process that tried {model}, most likely because memory ran out",
             "close other programs, or choose a smaller model",
         )
+    if fast == safe and safe.returncode == -signal.SIGABRT and _ABORT.match(safe.message):
+        # A shape that its kernels do not bear is no matter of the processor or of a setting.
+        raise ModelLoadError(
+            f"{backend} cannot run {model.name}: it ends its process itself ({safe.message})",
+            _LIBRARIES[backend].if_it_gives_up,
+        )
     raise ModelLoadError(
         f"the inference library dies on this CPU with every setting ({_cause(fast)}; {_cause(safe)})",
         _LIBRARIES[backend].if_it_dies,
@@ -191,8 +203,14 @@ def run_child(command: Sequence[str], cancelled: threading.Event) -> ChildResult
             child.kill()
     if errors is None:
         return ChildResult(1, f"no answer within {_TIMEOUT_S} s")
-    lines = errors.decode("utf-8", "replace").strip().splitlines()
-    return ChildResult(child.returncode, lines[-1] if lines else "")
+    return ChildResult(child.returncode, _last_words(errors.decode("utf-8", "replace")))
+
+
+def _last_words(errors: str) -> str:
+    """Return why the library ended itself, which a debugger's noise may follow, or the last line if it did not."""
+    lines = errors.strip().splitlines()
+    reasons = (found[1] for line in lines if (found := _ABORT.match(line)))
+    return next(reasons, lines[-1] if lines else "")
 
 
 def _start_deaf(command: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -283,7 +301,15 @@ def as_child(model: Path, work: Callable[[], None]) -> int:
 def _child(backend: BackendName, model: Path, extra_buffers: bool) -> int:
     """Load the model and evaluate one batch wide enough to reach the library's matrix kernels."""
     cores = describe_cpu().physical_cores
-    options = LoadOptions(model, _CONTEXT_TOKENS, cores, _PROBE_TOKENS, extra_buffers=extra_buffers, backend=backend)
+    options = LoadOptions(
+        model,
+        _CONTEXT_TOKENS,
+        cores,
+        _PROBE_TOKENS,
+        extra_buffers=extra_buffers,
+        kv_type=KvType.AUTO,
+        backend=backend,
+    )
 
     def work() -> None:
         loaded = load_backend(options)

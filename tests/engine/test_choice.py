@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from khepri.engine.backends.ik_llama_api import find_library
 from khepri.engine.choice import Candidate, Choice, Machine, choose, decide, disagreement, shift
 from khepri.engine.trial import PREFILL_TOKENS, WIDTHS, Figures, Trial
 from khepri.errors import CancelledError, ModelLoadError
+from tests.support.tiny_model import write_tiny_recurrent_model, write_tiny_window_model
 
 needs_both = pytest.mark.skipif(find_library() is None, reason="the extra `fast` is not installed")
 
@@ -128,6 +131,17 @@ def test_a_library_that_dies_is_out_and_the_other_is_taken(
     choice, _ = choose_here(tiny_model, machine)
     assert choice.backend is BackendName.LLAMA_CPP
     assert "SIGILL" in choice.candidates[1].refusal
+
+
+@needs_both
+@pytest.mark.parametrize("write", [write_tiny_window_model, write_tiny_recurrent_model])
+@pytest.mark.parametrize("extra_buffers", [None, False])
+def test_a_library_that_gives_up_on_the_shape_of_a_model_is_out_in_its_own_words(
+    machine: Machine, tmp_path: Path, write: Callable[[Path], Path], extra_buffers: bool | None
+) -> None:
+    choice, _ = choose_here(write(tmp_path / "odd.gguf"), replace(machine, extra_buffers=extra_buffers))
+    assert (choice.backend, choice.reason) == (BackendName.LLAMA_CPP, "no other library can be used")
+    assert re.search(r"[\w-]+\.c(pp)?:\d+: ", choice.candidates[1].refusal), choice.candidates[1].refusal
 
 
 @needs_both

@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from khepri.engine.backend import KvType, LoadOptions
+from khepri.engine import launch as launching
+from khepri.engine.backend import BackendName, KvType, LoadOptions
+from khepri.engine.backends.ik_llama_api import find_library
+from khepri.engine.choice import Choice
 from khepri.engine.hardware import describe_cpu, total_memory_bytes
 from khepri.engine.launch import EngineSettings, launch, load_options
 from khepri.engine.probe import Verdict
@@ -13,7 +16,9 @@ from khepri.engine.request import DrafterName, DraftMode, Request, StopReason
 from khepri.engine.worker import EngineWorker
 from khepri.errors import CancelledError, KhepriError, ModelError, ModelLoadError, OutOfMemoryError
 from tests.support.engine_files import files_in
-from tests.support.tiny_model import write_tiny_sentencepiece_model
+from tests.support.tiny_model import write_tiny_sentencepiece_model, write_tiny_window_model
+
+needs_both = pytest.mark.skipif(find_library() is None, reason="the extra `fast` is not installed")
 
 
 def start(model: Path, tmp_path: Path, extra_buffers: str = "auto", threads: int = 1) -> EngineWorker:
@@ -135,6 +140,40 @@ def test_a_draft_model_of_another_vocabulary_is_refused_with_the_reason(tiny_mod
         pytest.raises(ModelLoadError, match="does not share the vocabulary"),
     ):
         engine.wait_loaded()
+
+
+@needs_both
+@pytest.mark.parametrize("extra_buffers", ["auto", "off"])
+def test_a_model_whose_shape_a_named_library_does_not_bear_is_refused_and_ends_no_process(
+    tmp_path: Path, extra_buffers: str
+) -> None:
+    model = write_tiny_window_model(tmp_path / "window.gguf")
+    settings = EngineSettings(512, 1, 64, extra_buffers, backend=BackendName.IK_LLAMA)
+    with (
+        launch(model, settings, files_in(tmp_path)) as engine,
+        pytest.raises(ModelLoadError, match=r"ik_llama cannot run window\.gguf") as raised,
+    ):
+        engine.wait_loaded()
+    assert raised.value.hint == "set backend = llama_cpp"
+
+
+@needs_both
+@pytest.mark.parametrize("named", [None, BackendName.IK_LLAMA])
+def test_a_draft_model_that_the_chosen_library_does_not_bear_runs_in_the_other_unless_it_was_named(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: BackendName | None
+) -> None:
+    monkeypatch.setattr(launching, "choose", lambda *_: Choice(BackendName.IK_LLAMA, "faster"))
+    draft = write_tiny_window_model(tmp_path / "window.gguf")
+    settings = EngineSettings(512, 1, 64, "off", draft_model=draft, backend=named)
+    with launch(tiny_model, settings, files_in(tmp_path)) as engine:
+        if named is not None:
+            with pytest.raises(ModelLoadError, match="cannot run"):
+                engine.wait_loaded()
+            return
+        prompt = tuple(engine.vocabulary.tokenize("def name(a): return a"))
+        drafted = engine.submit(Request(prompt, 20, draft=DraftMode.MODEL, gamma=3)).result()
+        assert engine.backend.capabilities.backend is BackendName.IK_LLAMA
+    assert drafted.drafted_tokens > 0
 
 
 def test_exact_decoding_is_refused_where_the_library_has_no_settings_for_it(tiny_model: Path, tmp_path: Path) -> None:

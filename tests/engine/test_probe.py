@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from khepri.engine.probe import ChildResult, probe
+from khepri.engine.probe import ChildResult, probe, run_child
 from khepri.errors import CancelledError, ModelLoadError, OutOfMemoryError
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="reads the size of a process from /proc")
@@ -310,6 +310,24 @@ def test_an_assertion_of_the_library_is_quoted(model: Path, cache_file: Path) ->
     words = "ggml.c:1644: GGML_ASSERT(ctx->mem_buffer != NULL) failed"
     verdict = probe(model, cache_file, Children(f"print({words!r}, file=sys.stderr, flush=True); os.abort()"))
     assert f"SIGABRT: {words}" in verdict.reason
+
+
+def test_a_library_that_ends_itself_over_a_model_blames_neither_the_processor_nor_a_setting(
+    model: Path, cache_file: Path
+) -> None:
+    words = "build.cpp:5844: fatal error"
+    children = Children(*[f"print({words!r}, file=sys.stderr, flush=True); os.abort()"] * 2)
+    with pytest.raises(ModelLoadError, match=r"llama_cpp cannot run model\.gguf") as raised:
+        probe(model, cache_file, children)
+    assert words in raised.value.message
+    assert "another model" in raised.value.hint
+
+
+def test_a_debuggers_noise_after_an_assertion_is_not_quoted() -> None:
+    noise = "[New LWP 7]\n57\t../sysdeps/wait4.c: No such file or directory.\n#1  0x7f in main () at x.c:7\n[detached]"
+    program = f"import os, sys; print('/a/b/ggml.c:7: failed\\n' + {noise!r}, file=sys.stderr, flush=True); os.abort()"
+    result = run_child([sys.executable, "-c", program], threading.Event())
+    assert (result.returncode, result.message) == (-signal.SIGABRT, "ggml.c:7: failed")
 
 
 def test_a_missing_library_is_named(model: Path, cache_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,15 +123,16 @@ class IkLlamaBackend(NativeBackend):
         architecture = self._metadata(model, "general.architecture")
         whole = self._metadata(model, f"{architecture}.embedding_length")
         heads = self._metadata(model, f"{architecture}.attention.head_count")
-        size = self._metadata(model, f"{architecture}.attention.key_length")
-        if not size and whole.isdigit() and heads.isdigit():
-            size = str(int(whole) // max(1, int(heads)))
-        if size.isdigit() and int(size) % _QUANTIZED_BLOCK == 0:
+        usual = str(int(whole) // max(1, int(heads))) if whole.isdigit() and heads.isdigit() else "unknown"
+        named = (self._metadata(model, f"{architecture}.attention.{kind}_length") for kind in ("key", "value"))
+        sizes = [size or usual for size in named]
+        odd = [size for size in sizes if not size.isdigit() or int(size) % _QUANTIZED_BLOCK]
+        if not odd:
             return KvType.Q8_0
         if options.kv_type is KvType.Q8_0:
             raise ModelLoadError(
                 f"keys and values of {options.model_path} cannot be kept as {options.kv_type}: "
-                f"a head of {size or 'unknown'} numbers is not made of blocks of {_QUANTIZED_BLOCK}",
+                f"a head of {odd[0]} numbers is not made of blocks of {_QUANTIZED_BLOCK}",
                 "set kv_type = auto",
             )
         return KvType.F16
