@@ -100,6 +100,7 @@ class Findings:
     def promises(self) -> list[tuple[str, bool]]:
         """Return what is promised, in words with the figure, and whether it was kept."""
         restart, many = self.restart, self.conversations
+        held = f"{many.held} of {many.count} conversations are held at once (at most {many.most_held})"
         return [
             (
                 f"a turn costs {self.overhead:+.1%} beyond the passes over its new tokens (at most 5 %)",
@@ -119,10 +120,7 @@ class Findings:
                 self.restore_share < _MOST_RESTORE_SHARE,
             ),
             ("and gives the answer that the first one gave", self.answers_as_before),
-            (
-                f"{many.held} of {many.count} conversations are held at once (at most {many.most_held})",
-                many.held <= many.most_held,
-            ),
+            *([(held, many.held <= many.most_held)] if many.keeps_several else []),
             (
                 f"{many.same_answers} of {many.answers} answers are those of an empty cache, the others part at "
                 f"near-ties (of {many.largest_gap:.2g}; rounding explains {many.tie_gap:.2g})",
@@ -228,6 +226,12 @@ def _as_json(findings: Findings) -> Mapping[str, object]:
     }
 
 
+def _blocks(many: Conversations) -> str:
+    if not many.keeps_several:
+        return "and one conversation at a time, as this library keeps no more: the cap is not tried here"
+    return f"{many.fragmentation:.1%} of the blocks empty at most"
+
+
 def _summary(findings: Findings) -> str:
     many, uncached = findings.conversations, [findings.turns[0].first_token_ms, *findings.uncached_turns_ms]
     lines = [
@@ -244,7 +248,7 @@ def _summary(findings: Findings) -> str:
         f"new process: {findings.restart.restored_tokens:,} tokens restored from {findings.file_bytes / 1e6:.0f} MB in "
         f"{findings.restart.restore_ms:.0f} ms; they were written in {findings.write_ms:.0f} ms, after the answer",
         f"conversations: {many.cached_share:.0%} of the prompts' tokens were cached; {many.held_tokens:,} tokens in "
-        f"{many.cells:,} cells at most, {many.fragmentation:.1%} of the blocks empty at most",
+        f"{many.cells:,} cells at most, " + _blocks(many),
         "",
         "keys and values   full context   prefill          decode           perplexity",
         *(

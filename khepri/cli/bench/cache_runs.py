@@ -74,6 +74,8 @@ class Conversations:
     """How many there were; each was asked twice."""
     most_held: int
     """Most that may be held."""
+    keeps_several: bool
+    """False if the library keeps one conversation at a time, so that neither the cap nor the blocks are tried."""
     held: int
     """Most that were held at once."""
     held_tokens: int
@@ -174,6 +176,7 @@ def run_conversations(
     return Conversations(
         scale.conversations,
         scale.most_held,
+        engine.backend.capabilities.may_leave_gaps,
         most_held,
         most_tokens,
         engine.backend.capabilities.cells,

@@ -6,6 +6,7 @@ import pytest
 from khepri.cli.bench import cache
 from khepri.cli.bench.cache_runs import Scale
 from khepri.config import Value
+from khepri.engine.backends.ik_llama_api import find_library
 
 
 @pytest.fixture(autouse=True)
@@ -41,6 +42,19 @@ def test_it_measures_turns_a_restart_conversations_and_precisions(
     assert found["precisions"][0]["kv_type"] == "f16"
     assert all(1 < each["perplexity"] < 1e6 for each in found["precisions"])
     assert {promise["kept"] for promise in found["promises"]} <= {True, False}
+
+
+@pytest.mark.skipif(find_library() is None, reason="the extra `fast` is not installed")
+def test_of_a_library_that_keeps_one_conversation_it_says_so_and_gives_no_figure_of_several(
+    tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags: dict[str, Value] = {"model": str(tiny_model), "extra_buffers": "off", "threads": 1, "backend": "ik_llama"}
+    cache.run(tmp_path, flags, quick=True, as_json=False)
+    shown = capsys.readouterr().out
+    assert "one conversation at a time, as this library keeps no more" in shown
+    assert "of the blocks empty" not in shown
+    assert "held at once" not in shown
+    assert "16 of 16 answers" in shown
 
 
 def test_for_people_it_names_what_was_missed(
