@@ -1,13 +1,16 @@
 """The block ledger: which sequences use how much of the KV cache, in blocks of 16 tokens.
 
 It accounts and refuses; keys and values are moved by the backend alone. Sequences that share a prefix share its whole
-blocks, which are counted by reference. The rest of a block at a fork belongs to one sequence only, and is counted for
-each, so that the ledger never promises more than there is.
+blocks, which are counted by reference. The rest of a block at a fork is a block of each sequence's own, so that the
+ledger never promises more than there is; that both are in the same cells is known as well, and counts for the
+fragmentation.
 
 References:
     Kwon et al., "Efficient Memory Management for Large Language Model Serving with PagedAttention", 2023.
 """
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,8 +24,13 @@ BLOCK_TOKENS: Final = 16
 class _Block:
     """Room for ``BLOCK_TOKENS`` tokens. Only the last block of a table may be partly filled, and it is never shared."""
 
-    tokens: int = 0
+    cells: list[int] = field(default_factory=list)
+    """The cells of its tokens, by numbers that are never given again."""
     references: int = 1
+
+    @property
+    def tokens(self) -> int:
+        return len(self.cells)
 
 
 @dataclass
@@ -43,6 +51,8 @@ class BlockLedger:
         self._tables: dict[int, _Table] = {}
         self._used_blocks = 0
         self._used_tokens = 0
+        self._holders: Counter[int] = Counter()
+        self._next_cell = 0
 
     @property
     def cells(self) -> int:
@@ -59,19 +69,19 @@ class BlockLedger:
         """Tokens in these blocks."""
         return self._used_tokens
 
+    @property
+    def used_cells(self) -> int:
+        """Cells that hold them: fewer, where blocks of several sequences share a beginning."""
+        return len(self._holders)
+
     def length(self, sequence: int) -> int:
         """Return the tokens of a sequence; one that is not known has none."""
         return self._tables[sequence].tokens if sequence in self._tables else 0
 
-    def fragmentation(self, cells_in_use: int | None = None) -> float:
-        """Return the share of the room in used blocks that holds no token, from 0 to 1.
-
-        Args:
-            cells_in_use: Cells that the backend really uses; None takes the ledger's own count, which counts what is
-                shared of a block at a fork more than once.
-        """
+    def fragmentation(self) -> float:
+        """Return the share of the room in used blocks that no cell in use stands for, from 0 to 1."""
         room = self._used_blocks * BLOCK_TOKENS
-        return 1 - (self._used_tokens if cells_in_use is None else cells_in_use) / room if room else 0.0
+        return 1 - self.used_cells / room if room else 0.0
 
     def has_room(self, sequence: int, tokens: int) -> bool:
         """True if ``append`` would take so many tokens."""
@@ -84,16 +94,8 @@ class BlockLedger:
             OutOfBlocksError: There is no room; nothing has changed.
         """
         self._require(tokens, self._blocks_for(sequence, tokens))
-        table = self._tables.setdefault(sequence, _Table())
-        table.tokens += tokens
-        self._used_tokens += tokens
-        while tokens:
-            if not table.blocks or table.blocks[-1].tokens == BLOCK_TOKENS:
-                table.blocks.append(_Block())
-                self._used_blocks += 1
-            taken = min(tokens, BLOCK_TOKENS - table.blocks[-1].tokens)
-            table.blocks[-1].tokens += taken
-            tokens -= taken
+        self._next_cell += tokens
+        self._put(sequence, range(self._next_cell - tokens, self._next_cell))
 
     def truncate(self, sequence: int, length: int) -> None:
         """Roll a sequence back to its first ``length`` tokens; what nothing refers to any more is free at once.
@@ -109,12 +111,13 @@ class BlockLedger:
         cut = table.blocks[whole] if rest else None
         if cut is not None and cut.references > 1:
             self._require(rest, 1)
+        kept = cut.cells[:rest] if cut is not None else []
         for block in table.blocks[whole:]:
             self._drop(block)
         del table.blocks[whole:]
         table.tokens = whole * BLOCK_TOKENS
-        if rest:
-            self.append(sequence, rest)
+        if kept:
+            self._put(sequence, kept)
         elif not length:
             del self._tables[sequence]
 
@@ -128,11 +131,11 @@ class BlockLedger:
         assert length <= self.length(source), "only what is there can be shared"
         whole, rest = divmod(length, BLOCK_TOKENS)
         self._require(rest, 1 if rest else 0)
-        shared = self._tables[source].blocks[:whole] if whole else []
-        for block in shared:
+        blocks = self._tables[source].blocks if length else []
+        for block in blocks[:whole]:
             block.references += 1
-        self._tables[target] = _Table(list(shared), whole * BLOCK_TOKENS)
-        self.append(target, rest)
+        self._tables[target] = _Table(blocks[:whole], whole * BLOCK_TOKENS)
+        self._put(target, blocks[whole].cells[:rest] if rest else [])
 
     def release(self, sequence: int) -> None:
         """Forget a sequence and free what it alone used."""
@@ -154,6 +157,8 @@ class BlockLedger:
             assert count == 1 or block.tokens == BLOCK_TOKENS, "a block that is partly filled is shared"
         assert self._used_blocks == len(references) <= self._most_blocks, "the count of blocks is wrong"
         assert self._used_tokens == sum(block.tokens for block in references) <= self._cells, "the tokens are wrong"
+        held = Counter(cell for block in references for cell in block.cells)
+        assert self._holders == held, "a cell has another number of holders"
 
     def _blocks_for(self, sequence: int, tokens: int) -> int:
         """Return how many new blocks ``tokens`` at the end of a sequence would need."""
@@ -171,8 +176,27 @@ class BlockLedger:
                 context_tokens=self._cells,
             )
 
+    def _put(self, sequence: int, cells: Sequence[int]) -> None:
+        """Put cells at the end of a sequence, for which there is room."""
+        table = self._tables.setdefault(sequence, _Table())
+        table.tokens += len(cells)
+        self._used_tokens += len(cells)
+        self._holders.update(cells)
+        placed = 0
+        while placed < len(cells):
+            if not table.blocks or table.blocks[-1].tokens == BLOCK_TOKENS:
+                table.blocks.append(_Block())
+                self._used_blocks += 1
+            taken = cells[placed : placed + BLOCK_TOKENS - table.blocks[-1].tokens]
+            table.blocks[-1].cells.extend(taken)
+            placed += len(taken)
+
     def _drop(self, block: _Block) -> None:
         block.references -= 1
         if not block.references:
             self._used_blocks -= 1
             self._used_tokens -= block.tokens
+            for cell in block.cells:
+                self._holders[cell] -= 1
+                if not self._holders[cell]:
+                    del self._holders[cell]

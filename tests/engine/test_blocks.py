@@ -74,7 +74,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def nothing_is_lost_or_promised_twice(self) -> None:
         self.ledger.check_integrity()
         assert {sequence: self.ledger.length(sequence) for sequence in self.lengths} == self.lengths
-        assert self.ledger.used_tokens <= sum(self.lengths.values())
+        assert self.ledger.used_cells <= self.ledger.used_tokens <= sum(self.lengths.values())
         assert 0 <= self.ledger.fragmentation() < 1
 
 
@@ -144,4 +144,10 @@ def test_fragmentation_is_the_share_of_the_blocks_that_is_empty() -> None:
     assert ledger.fragmentation() == 0.5
     ledger.append(0, 8)
     assert ledger.fragmentation() == 0.0
-    assert ledger.fragmentation(cells_in_use=4) == 0.75
+    ledger.fork(0, 1, 8)
+    assert (ledger.used_tokens, ledger.used_cells) == (24, 16)
+    assert ledger.fragmentation() == 0.5, "what both have at the fork is in the same cells"
+    ledger.append(1, 8)
+    assert ledger.fragmentation() == 0.25
+    ledger.release(0)
+    assert (ledger.used_cells, ledger.fragmentation()) == (16, 0.0)

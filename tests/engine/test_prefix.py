@@ -104,6 +104,7 @@ class CacheMachine(RuleBasedStateMachine):
     def everything_agrees_and_is_within_the_limits(self) -> None:
         self.cache.check_integrity()
         assert len(self.cache.tree) <= self.limits.sequences
+        assert self.cache.ledger.used_cells == self.backend.cells_in_use
         held = self.cache.ledger.used_tokens
         assert self.limits.tokens is None or held <= self.limits.tokens
         states = [self.backend.sequence_bytes(leaf.sequence or 0) for leaf in self.cache.tree.leaves()]
@@ -235,8 +236,9 @@ def test_fragmentation_stays_under_five_percent_over_two_hundred_turns() -> None
             backend.decode(Batch(chunk, place, cache.sequence))
             cache.extend(chunk)
         cache.release()
+        assert cache.ledger.used_cells == backend.cells_in_use
         if cache.ledger.used_tokens > 1000:
-            worst = max(worst, cache.ledger.fragmentation(backend.cells_in_use))
+            worst = max(worst, cache.ledger.fragmentation())
     cache.check_integrity()
     assert 0 < worst < 0.05
 
