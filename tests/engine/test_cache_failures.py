@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from khepri.engine import launch
-from khepri.engine.backend import Backend, BackendName, Batch, KvType, Logits
+from khepri.engine.backend import Backend, BackendName, Batch, Capabilities, KvType, Logits
 from khepri.engine.disk import DiskTier, Entry
 from khepri.engine.launch import EngineSettings, open_engine
 from khepri.engine.prefix import CacheLimits, RadixPrefixCache
@@ -235,3 +235,31 @@ def test_states_of_other_context_parameters_are_not_taken(tmp_path: Path, change
     logits_after(model, tmp_path, SETTINGS)
     assert logits_after(model, tmp_path, SETTINGS)[1] == len(SHORT) - 1
     assert logits_after(model, tmp_path, other)[1] == 0
+
+
+class OtherBackend(ScriptedBackend):
+    """A backend that says something else of itself."""
+
+    def __init__(self, said: dict[str, object]) -> None:
+        super().__init__()
+        self.said = said
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return replace(super().capabilities, **self.said)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"library": "scripted 2"}, {"features": ("AVX512",)}, {"kv_type": KvType.Q8_0}],
+    ids=lambda said: next(iter(said)),
+)
+def test_states_of_another_library_are_filed_under_another_key(tiny_model: Path, said: dict[str, object]) -> None:
+    key = launch._identity(tiny_model, SETTINGS, ScriptedBackend())
+    assert launch._identity(tiny_model, SETTINGS, OtherBackend(said)) != key
+
+
+def test_states_of_exact_decoding_are_filed_under_another_key(tiny_model: Path) -> None:
+    backend = ScriptedBackend()
+    key = launch._identity(tiny_model, SETTINGS, backend)
+    assert launch._identity(tiny_model, replace(SETTINGS, exact=True), backend) != key
