@@ -4,18 +4,22 @@ The terminal app and the plain loop run the same commands. What needs a screen o
 each of them fulfils in its way.
 """
 
+import fnmatch
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import count
 from pathlib import Path
 
 from khepri.agent.conversation import Conversation
 from khepri.agent.export import ExportFormat, export
-from khepri.agent.task import Task
+from khepri.agent.task import Attachment, Task
 from khepri.agent.words import fenced
+from khepri.edits.patch import patch_of
 from khepri.errors import UsageError
 from khepri.repo import git
+from khepri.repo.text import printable
 
 
 class Wish(StrEnum):
@@ -52,6 +56,8 @@ class Outcome:
     wish: Wish | None = None
     argument: str = ""
     """What belongs to the wish."""
+    attachments: tuple[Attachment, ...] = ()
+    """What belongs to the text that is put into the composer."""
     task: Task | None = None
     """Work that has begun and is to be followed."""
 
@@ -103,14 +109,15 @@ def _rewind(conversation: Conversation, argument: str) -> Outcome:
         raise UsageError(f"{argument!r} is no number of turns", "such as: /rewind 2") from None
     first = conversation.rewind(turns)
     what = "The last turn is" if turns == 1 else f"{turns} turns are"
-    return Outcome(f"{what} taken back; files are not changed.", Wish.REDRAW, first.asked)
+    return Outcome(f"{what} taken back; files are not changed.", Wish.REDRAW, first.asked, first.question.attachments)
 
 
 def _add(conversation: Conversation, argument: str) -> Outcome:
     if not argument:
         added = "\n".join(f"- `{path}`" for path in conversation.history.added)
         return Outcome(f"Added files:\n\n{added}" if added else "No files were added; add one with `/add FILE`.")
-    paths = [conversation.add(path) for path in _words(argument)]
+    names = [name for word in _words(argument) for name in _matching(conversation, word)]
+    paths = [conversation.add(name) for name in names]
     return Outcome(f"Looked at with the next question: {', '.join(f'`{path}`' for path in paths)}")
 
 
@@ -144,10 +151,25 @@ def _refactor(conversation: Conversation, argument: str) -> Outcome:
 
 
 def _diff(conversation: Conversation, argument: str) -> Outcome:
-    patch = git.diff(conversation.repository, path=argument or None)
-    if not patch.text.strip():
-        return Outcome("Nothing differs from the last commit.")
-    return Outcome(fenced(patch.text.rstrip(), "diff"))
+    repository = conversation.repository
+    if not repository.is_git:
+        return _own_changes(conversation)
+    patch = git.diff(repository, path=argument or None).text.rstrip()
+    said = [fenced(patch, "diff")] if patch else []
+    new = [row.removeprefix("?? ") for row in git.status(repository) if row.startswith("?? ")]
+    folder = argument.rstrip("/")
+    new = [name for name in new if not folder or name == folder or name.startswith(f"{folder}/")]
+    if new:
+        said.append(f"Not in git yet: {', '.join(f'`{printable(name)}`' for name in new)}")
+    return Outcome("\n\n".join(said) or "Nothing differs from the last commit.")
+
+
+def _own_changes(conversation: Conversation) -> Outcome:
+    changes = conversation.own_changes()
+    if not changes.files:
+        return Outcome("This folder is not in a git repository, and Khepri has changed nothing in it.")
+    patch = patch_of(changes).decode("utf-8", "replace").rstrip()
+    return Outcome(f"Not in git; this is what Khepri has changed:\n\n{fenced(patch, 'diff')}")
 
 
 def _export(conversation: Conversation, argument: str) -> Outcome:
@@ -161,8 +183,8 @@ def _export(conversation: Conversation, argument: str) -> Outcome:
     elif words and words[0].endswith(".json"):
         wanted = ExportFormat.JSON
     suffix = ".json" if wanted is ExportFormat.JSON else ".md"
-    path = Path(words[0] if words else f"khepri-{history.session_id}{suffix}").expanduser()
-    path = path if path.is_absolute() else conversation.repository.root / path
+    path = Path(words[0] if words else _unused_name(conversation.repository.root, history.session_id, suffix))
+    path = conversation.repository.root / path.expanduser()
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(export(history, wanted))
@@ -173,6 +195,11 @@ def _export(conversation: Conversation, argument: str) -> Outcome:
             f"{path} cannot be written: {error.strerror}", "name another file: /export json FILE"
         ) from None
     return Outcome(f"Exported to `{path}`.")
+
+
+def _unused_name(folder: Path, session_id: str, suffix: str) -> str:
+    names = (f"khepri-{session_id}{f'-{number}' * (number > 1)}{suffix}" for number in count(1))
+    return next(name for name in names if not (folder / name).exists())
 
 
 COMMANDS: Mapping[str, Command] = {
@@ -249,6 +276,16 @@ def _only_match(name: str) -> Command:
     if found:
         raise UsageError(f"/{name} could be {' or '.join(f'/{command.name}' for command in found)}", "write more of it")
     raise UsageError(f"there is no command /{name}", "see /help")
+
+
+def _matching(conversation: Conversation, word: str) -> list[str]:
+    """Return the files that a pattern matches; a word that is none stands for itself."""
+    if not set("*?[") & set(word) or word in conversation.repository.files():
+        return [word]
+    found = fnmatch.filter(conversation.repository.files(), word)
+    if not found:
+        raise UsageError(f"no file of this repository matches {word}", "a pattern is taken from the root: src/*.py")
+    return found
 
 
 def _words(argument: str) -> list[str]:

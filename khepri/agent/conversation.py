@@ -7,7 +7,7 @@ and is for a thread; everything else is quick and for the thread of whoever show
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from khepri import paths
 from khepri.agent.history import History, Turn
@@ -17,10 +17,10 @@ from khepri.agent.recording import Recording, SessionInfo, find_session, list_se
 from khepri.agent.task import Attachment, Instruction, Question, Task
 from khepri.config import Config
 from khepri.edits.apply import undo
-from khepri.edits.change import ChangeSet
+from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.checkpoints import Checkpoints
 from khepri.edits.checks import CheckOutcome, run_check
-from khepri.errors import KhepriError, RefusedError, UsageError
+from khepri.errors import KhepriError, ModelFileError, NoModelError, RefusedError, UsageError
 from khepri.repo.root import Repository
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 OpenSession = Callable[[str], "Session"]
 """Opens a session with the model of a name; an empty name means the default."""
+_OUTPUT_OF: Final = "output of "
 
 
 class Conversation:
@@ -57,6 +58,7 @@ class Conversation:
         self._open_session = open_session
         self._checks = checks
         self._outputs: tuple[Attachment, ...] = ()
+        self._model_note = ""
         self._session: Session | None = None
         self._lock = threading.Lock()
         self._is_closed = False
@@ -88,7 +90,8 @@ class Conversation:
     def open(self) -> "Session":
         """Open the session with ``model`` and return it; its model loads in the background.
 
-        Imports libraries, which takes a second: call it on a thread.
+        Where no model was asked for, a conversation from before goes on with its own, if that is still there. Imports
+        libraries, which takes a second: call it on a thread.
 
         Raises:
             NoModelError: There is no such model.
@@ -96,7 +99,7 @@ class Conversation:
         """
         self._is_opening = True
         try:
-            session = self._open_session(self.model)
+            session = self._open_with_own_model() or self._open_session(self.model)
             with self._lock:
                 if self._is_closed:
                     session.close()
@@ -109,6 +112,14 @@ class Conversation:
             self._is_opening = False
         return session
 
+    def _open_with_own_model(self) -> "Session | None":
+        if self.model or not self.history.model or not self.history.turns:
+            return None
+        try:
+            return self._open_session(self.history.model)
+        except (NoModelError, ModelFileError):
+            return None
+
     @property
     def is_loading(self) -> bool:
         """True while the model is not there yet, and has not failed either."""
@@ -118,6 +129,11 @@ class Conversation:
             return not self._session.wait_loaded(0)
         except KhepriError:
             return False
+
+    def take_model_note(self) -> str:
+        """Return, once, what the user should know about the model that goes on; empty if it is the one from before."""
+        note, self._model_note = self._model_note, ""
+        return note
 
     def unload(self, model: str) -> None:
         """Let go of the engine, so that ``open`` takes another one. It may wait for a pass: call it on a thread.
@@ -140,12 +156,6 @@ class Conversation:
             session.close()
         self._recording.close()
 
-    def ask(self, text: str, attachments: tuple[Attachment, ...] = (), mentions: tuple[str, ...] = ()) -> Question:
-        """Return the question to submit, with what was added and what commands printed since the last one."""
-        question = self._draft(text, attachments, mentions)
-        self._outputs, self._unseen = (), []
-        return question
-
     def read_ahead(self, attachments: tuple[Attachment, ...] = (), mentions: tuple[str, ...] = ()) -> None:
         """Let the model read what comes before the question that is being written; returns at once.
 
@@ -154,11 +164,7 @@ class Conversation:
             mentions: Files that the text names so far.
         """
         if self._session is not None:
-            self._session.prefill_early(self._draft("", attachments, mentions))
-
-    def _draft(self, text: str, attachments: tuple[Attachment, ...], mentions: tuple[str, ...]) -> Question:
-        fresh = [path for path in self._unseen if path not in mentions]
-        return Question(text, (*self._outputs, *attachments), (*mentions, *fresh))
+            self._session.prefill_early(self._complete(Question("", attachments, mentions)))
 
     def refactor(self, text: str) -> Task:
         """Start to change the repository; the change is put before the user as a review.
@@ -189,18 +195,24 @@ class Conversation:
             raise RefusedError(f"{command} is not run: {ruling.reason}", "the rules are in the configuration files")
         outcome = run_check(self.repository, command, self.config.check_seconds, cancelled)
         self.repository.refresh()
-        self._outputs = (*self._outputs, Attachment(f"output of {command}", outcome.output))
+        self._outputs = (*self._outputs, Attachment(f"{_OUTPUT_OF}{command}", outcome.output))
         return outcome
 
     def submit(self, question: Question) -> Task:
-        """Start a question.
+        """Start a question, with what was added and what commands printed since the last one.
 
         Raises:
             UsageError: The model is not there yet.
         """
         if self._session is None:
             raise UsageError("the model is still being loaded", "wait a moment")
-        return self._session.submit(question)
+        task = self._session.submit(self._complete(question))
+        self._outputs, self._unseen = (), []
+        return task
+
+    def _complete(self, question: Question) -> Question:
+        fresh = [path for path in self._unseen if path not in question.mentions]
+        return Question(question.text, (*self._outputs, *question.attachments), (*question.mentions, *fresh))
 
     def compact(self) -> Task:
         """Start to summarise the conversation.
@@ -236,7 +248,7 @@ class Conversation:
         self._go_on(self._recording.fork(new_path(self._folder)))
 
     def rewind(self, turns: int) -> Turn:
-        """Take the last ``turns`` turns back and return the first of them.
+        """Take the last ``turns`` turns back and return the first of them; what commands printed before it waits again.
 
         Raises:
             UsageError: There are not so many.
@@ -246,6 +258,8 @@ class Conversation:
             raise UsageError(f"there are {len(said)} turns to take back", "see them above; /rewind takes the last one")
         kept = len(said) - turns
         first = said[kept]
+        printed = (each for each in first.question.attachments if each.name.startswith(_OUTPUT_OF))
+        self._outputs = (*printed, *self._outputs)
         self._recording.append("rewind", turns=kept)
         if self._session is not None:
             self._session.go_on_with(self._recording)
@@ -260,8 +274,12 @@ class Conversation:
 
         Raises:
             ToolError: It may not be read, or does not exist.
+            UsageError: It is a folder.
         """
-        relative = self.repository.relative(self.repository.resolve(path))
+        real = self.repository.resolve(path)
+        relative = self.repository.relative(real)
+        if real.is_dir():
+            raise UsageError(f"{path} is a folder", "add the files that matter, such as: /add src/*.py")
         self._recording.append("added", path=relative)
         self._unseen.append(relative)
         self.read_ahead()
@@ -279,6 +297,20 @@ class Conversation:
         self._recording.append("dropped", path=found[0])
         self._unseen = [added for added in self._unseen if added != found[0]]
         return found[0]
+
+    def own_changes(self) -> ChangeSet:
+        """Return what Khepri has changed in this repository, against the files as they are now.
+
+        Raises:
+            OSError: The system refused.
+        """
+        before: dict[str, bytes | None] = {}
+        for checkpoint in reversed(Checkpoints(self.repository.root, paths.checkpoints_dir()).all()):
+            for change in checkpoint.changes.files:
+                before.setdefault(change.path, change.before)
+        files = ((self.repository.root / path, path, old) for path, old in before.items())
+        now = [FileChange(path, old, file.read_bytes() if file.is_file() else None) for file, path, old in files]
+        return change_set("what Khepri has changed", now)
 
     def undo(self) -> ChangeSet:
         """Take the last change that Khepri made in this repository back, and return what that changed.
@@ -307,5 +339,7 @@ class Conversation:
         """Note whose tokens the prompt consists of; those of another model mean nothing to this one."""
         history = self.history
         if history.turns and history.model != name:
+            if history.model:
+                self._model_note = f"this was held with {history.model}; {name} goes on with it, and reads it anew"
             self._recording.append("model", model=name)
         history.model = name

@@ -46,6 +46,8 @@ def run(cwd: Path, flags: Mapping[str, Value], session: str | None, *, choose: b
     """
     if not (os.isatty(0) and os.isatty(2)):
         raise UsageError("khepri needs a terminal", 'ask in a script with: khepri ask "…"; see khepri --help')
+    if os.environ.get("TERM") == "dumb":
+        raise UsageError("this terminal cannot be drawn on: TERM is dumb", "talk line by line: khepri --plain")
     repository = Repository.open(cwd)
     loaded = config.load(repository.root, flags, os.environ)
     start = _start(repository, loaded, session, choose=choose)

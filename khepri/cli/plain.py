@@ -15,7 +15,7 @@ from typing import Final
 
 from rich.console import Console
 
-from khepri import config
+from khepri import config, paths
 from khepri.agent import commands
 from khepri.agent.commands import Outcome, Wish
 from khepri.agent.conversation import Conversation
@@ -36,18 +36,20 @@ from khepri.agent.events import (
     ToolFinished,
 )
 from khepri.agent.listings import commands_text, models_text, sessions_text, stats_text
-from khepri.agent.task import Task
+from khepri.agent.task import Question, Task
 from khepri.agent.words import describe_call, describe_error, describe_outcome, summarize
 from khepri.cli import exits
 from khepri.cli.change_input import ask_about
 from khepri.cli.config import as_text
 from khepri.cli.interactive import check_machine, open_conversation
+from khepri.cli.spoken import spoken
 from khepri.config import Loaded, Value
 from khepri.errors import CancelledError, KhepriError
-from khepri.models.stores import discover
+from khepri.models.stores import discover, find
 from khepri.repo.root import Repository
 from khepri.repo.text import printable
-from khepri.tui.completing import mentions_of
+from khepri.tui.completing import Names, completions, mentions_of
+from khepri.tui.composer_history import ComposerHistory
 
 _PROMPT: Final = "\nyou> "
 _PROGRESS_S: Final = 10.0
@@ -82,12 +84,14 @@ class _Talk:
         self._conversation = conversation
         self._loaded = loaded
         self._has_quit = False
+        self._history = ComposerHistory(paths.composer_history_file())
 
     def run(self) -> None:
         """Read and answer until the user leaves."""
-        _prepare_readline()
+        _prepare_readline(self._conversation.repository, self._history)
         if self._conversation.history.turns:
             self._retell()
+            self._say_model_note()
         while not self._has_quit:
             try:
                 line = _read()
@@ -98,6 +102,8 @@ class _Talk:
                 continue
             if not line.strip():
                 continue
+            if sys.stdin.isatty():
+                self._history.add(line.strip())
             try:
                 self._take(line)
             except (KhepriError, OSError) as error:
@@ -117,7 +123,7 @@ class _Talk:
             _say(f"{ran.output.rstrip()}\n{ran.summary}")
             return
         mentions = mentions_of(line, self._conversation.repository.files()) if "@" in line else ()
-        _follow(self._conversation.submit(self._conversation.ask(line, mentions=mentions)))
+        _follow(self._conversation.submit(Question(line, mentions=mentions)))
         if self._conversation.problem:
             _say(f"warning: {self._conversation.problem}")
 
@@ -126,18 +132,19 @@ class _Talk:
             case Wish.QUIT:
                 self._has_quit = True
             case Wish.HELP:
-                _say(commands_text())
+                _say(spoken(commands_text()))
             case Wish.STATS:
                 finished = [turn.finished for turn in self._conversation.history.turns if turn.finished is not None]
-                _say(stats_text(finished))
+                _say(spoken(stats_text(finished)))
             case Wish.THEME:
                 _say("Themes belong to the app; here the terminal's own colours hold.")
             case Wish.SESSIONS:
-                _say(sessions_text(self._conversation.sessions(), datetime.now(UTC)))
+                _say(spoken(sessions_text(self._conversation.sessions(), datetime.now(UTC))))
             case Wish.MODELS:
                 session = self._conversation.session
-                _say(models_text(discover(), session.model.name if session is not None else ""))
+                _say(spoken(models_text(discover(), session.model.name if session is not None else "")))
             case Wish.MODEL:
+                find(outcome.argument)  # what is not there takes the place of nothing
                 self._conversation.unload(outcome.argument)
                 _say(f"The model is now {self._conversation.open().model.name}.")
             case Wish.CONFIG:
@@ -151,7 +158,13 @@ class _Talk:
             case None:
                 pass
         if outcome.text:
-            _say(outcome.text)
+            _say(spoken(outcome.text))
+        self._say_model_note()
+
+    def _say_model_note(self) -> None:
+        note = self._conversation.take_model_note()
+        if note:
+            _say(f"note: {note}")
 
     def _retell(self) -> None:
         for turn in self._conversation.history.turns:
@@ -237,18 +250,22 @@ def _interrupts(cancel: Callable[[], None]) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _prepare_readline() -> None:
-    """Make lines editable, with their history and with the names of commands, where the terminal allows it."""
+def _prepare_readline(repository: Repository, history: ComposerHistory) -> None:
+    """Make lines editable, recall earlier ones and complete commands and files, where the terminal allows it."""
     with suppress(ImportError):
         import readline
 
         def complete(text: str, state: int) -> str | None:
-            found = [f"/{name} " for name in commands.COMMANDS if f"/{name}".startswith(text)]
-            return found[state] if text.startswith("/") and state < len(found) else None
+            _, found = completions(text, Names(repository.files() if text.startswith("@") else ()))
+            return found[state].insert if state < len(found) else None
 
+        for message in history.messages:
+            readline.add_history(message)
         readline.set_completer_delims(" ")
         readline.set_completer(complete)
         readline.parse_and_bind("tab: complete")
+        # Else each line of what is pasted would be a message of its own.
+        readline.parse_and_bind("set enable-bracketed-paste on")
 
 
 def _read() -> str:

@@ -7,33 +7,41 @@ comes late to ``loading``, and what a command needs of the screen to ``wishes``.
 import asyncio
 import signal
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Final
 
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
+from textual.filter import LineFilter
 from textual.timer import Timer
 from textual.widgets import Footer
 
 from khepri import paths
 from khepri.agent import commands
-from khepri.agent.task import Attachment
+from khepri.agent.task import Attachment, Question
 from khepri.agent.words import describe_error
 from khepri.errors import KhepriError
 from khepri.tui import themes
+from khepri.tui.background import run_aside
+from khepri.tui.clipboard import copy_through_tmux, is_in_tmux
 from khepri.tui.completing import Names, completions, mentions_of
 from khepri.tui.composer_history import ComposerHistory
 from khepri.tui.driver import TerminalDriver
 from khepri.tui.editor import edit_in_editor
 from khepri.tui.entries import Entry, NoteEntry, UserEntry, entries_of
+from khepri.tui.harmless import Harmless
+from khepri.tui.keys import check_names
 from khepri.tui.loading import Loader
 from khepri.tui.paint import Tone
 from khepri.tui.pump import Pump
+from khepri.tui.screens.picker import Picker
 from khepri.tui.start import Start
 from khepri.tui.turns import Turns
 from khepri.tui.widgets.completion import Completion
-from khepri.tui.widgets.composer import Composer, Paste
+from khepri.tui.widgets.composer import Composer, Paste, attachments_of, pastes_of
 from khepri.tui.widgets.status_bar import Status, StatusBar
 from khepri.tui.widgets.transcript import Transcript
 from khepri.tui.wishes import Wishes
@@ -68,6 +76,7 @@ class KhepriApp(App[int]):
 
     def __init__(self, start: Start) -> None:
         super().__init__(driver_class=TerminalDriver)
+        self._harmless = Harmless()
         self.start = start
         self.conversation = start.conversation
         self.turns = Turns()
@@ -82,6 +91,9 @@ class KhepriApp(App[int]):
         for theme in themes.themes():
             self.register_theme(theme)
         self.theme = start.theme if start.theme in self.available_themes else themes.DARK
+        if start.keys:
+            known = (binding.id for binding in self.known_bindings())
+            check_names(start.keys, frozenset(filter(None, known)), paths.keys_file())
         self.set_keymap(start.keys)
 
     @property
@@ -108,6 +120,10 @@ class KhepriApp(App[int]):
         """The status line."""
         return self.screen_stack[0].query_one(StatusBar)
 
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Return what every line passes on its way to the terminal."""
+        return [*super().get_line_filters(), self._harmless]
+
     def compose(self) -> ComposeResult:
         """Lay the screen out."""
         yield Transcript(themes.look_of(self.current_theme))
@@ -121,7 +137,7 @@ class KhepriApp(App[int]):
         """Begin: the first frame first, everything that takes time after it."""
         start = self.start
         self.status.status = Status(
-            model=self.conversation.model or "default model",
+            model=self.conversation.model or self.conversation.history.model or "default model",
             context_limit=self.conversation.config.context_tokens,
             network=start.network,
             activity="loading the model",
@@ -131,8 +147,8 @@ class KhepriApp(App[int]):
         self.composer.focus()
         self.theme_changed_signal.subscribe(self, lambda theme: self.transcript.set_look(themes.look_of(theme)))
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTERM, self.exit, _TERMINATED)
-        loop.add_signal_handler(signal.SIGHUP, self.exit, _HUNG_UP)
+        loop.add_signal_handler(signal.SIGTERM, self.leave, _TERMINATED)
+        loop.add_signal_handler(signal.SIGHUP, self.leave, _HUNG_UP)
         loop.add_signal_handler(signal.SIGINT, self.action_interrupt)
         self.redraw()
         self.call_after_refresh(self.loader.load)
@@ -143,6 +159,7 @@ class KhepriApp(App[int]):
     def begin_to_serve(self) -> None:
         """Let questions begin: the session is there, though its model may still be loading."""
         self.turns.serve_with(self.conversation.submit)
+        self._say_model_note()
         self._read_ahead()
         self._begin_next()
 
@@ -157,7 +174,9 @@ class KhepriApp(App[int]):
 
     def on_composer_written(self, message: Composer.Written) -> None:
         """Offer what could be meant, and let the model read the files that are named while the user still writes."""
-        replaced, candidates = completions(message.before_cursor, self._names)
+        themes_by_word = (name.removeprefix("khepri-") for name in self._wishes.theme_names())
+        arguments = self._names.arguments(self.conversation.history.added, themes_by_word)
+        replaced, candidates = completions(message.before_cursor, self._names, arguments)
         self.composer.offer(candidates, replaced)
         self._read_ahead()
 
@@ -196,13 +215,13 @@ class KhepriApp(App[int]):
         """Put a question at the end of the line."""
         mentions = mentions_of(text, self._names.files)
         self._draft = ((), ())
-        self.turns.ask(self.conversation.ask(text.strip(), _attachments(pastes), mentions))
+        self.turns.ask(Question(text.strip(), attachments_of(pastes), mentions))
         self._begin_next()
 
     def _read_ahead(self) -> None:
         """Let the model read what the message so far brings along, unless that is what it read last."""
         text, pastes = self.composer.draft
-        draft = (_attachments(pastes), mentions_of(text, self._names.files) if "@" in text else ())
+        draft = (attachments_of(pastes), mentions_of(text, self._names.files) if "@" in text else ())
         if draft != self._draft and not self.turns.is_busy and self.conversation.session is not None:
             self._draft = draft
             self.conversation.read_ahead(*draft)
@@ -226,7 +245,7 @@ class KhepriApp(App[int]):
         """Stop what runs; copy what is selected; clear what is written; a second press leaves."""
         now_s = time.monotonic()
         if now_s - self._interrupted_s < _SECOND_PRESS_S:
-            self.exit(0)
+            self.leave(0)
             return
         if len(self.screen_stack) > 1:
             self.pop_screen()
@@ -248,9 +267,33 @@ class KhepriApp(App[int]):
         """Stop what runs."""
         self._stop()
 
+    @contextmanager
+    def suspend(self) -> Iterator[None]:
+        """Stand aside for another program, whose interrupts are for that one."""
+        loop = asyncio.get_running_loop()
+        loop.remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, lambda *_: None)
+        try:
+            with super().suspend():
+                yield
+        finally:
+            # What came meanwhile reaches the loop only now.
+            loop.call_later(_FRAME_S, loop.add_signal_handler, signal.SIGINT, self.action_interrupt)
+
     def action_leave(self) -> None:
         """Leave."""
-        self.exit(0)
+        self.leave(0)
+
+    def leave(self, code: int) -> None:
+        """End the app. What is half written is found among the earlier messages next time."""
+        self.composer.take()
+        self.exit(code)
+
+    def copy_to_clipboard(self, text: str) -> None:
+        """Put text into the clipboard of the user's own terminal, over SSH and through tmux as well."""
+        super().copy_to_clipboard(text)
+        if is_in_tmux():
+            run_aside(self, lambda: copy_through_tmux(text), lambda _: None, self.show_error)
 
     def action_help(self) -> None:
         """Show commands and keys."""
@@ -270,7 +313,10 @@ class KhepriApp(App[int]):
 
     def known_bindings(self) -> list[Binding]:
         """Return the bindings that can be given other keys, with the keys that they have."""
-        kinds = (KhepriApp, Composer, Transcript)
+        from khepri.tui.screens.review import ReviewScreen
+        from khepri.tui.screens.stats import Stats
+
+        kinds = (KhepriApp, Composer, Transcript, Picker, ReviewScreen, Stats)
         bindings = [binding for kind in kinds for binding in kind.BINDINGS if isinstance(binding, Binding)]
         return [
             replace(binding, key=self.start.keys.get(binding.id, binding.key))
@@ -290,17 +336,27 @@ class KhepriApp(App[int]):
             self.show_error(error)
             return
         self._wishes.fulfil(outcome)
+        self._say_model_note()
         if outcome.task is not None:
             self.say(UserEntry(text))
             self.turns.watch(outcome.task)
             self._names_are_old = True
             self._resume_frames()
 
+    def _say_model_note(self) -> None:
+        note = self.conversation.take_model_note()
+        if note:
+            self.say(NoteEntry(note))
+
     def _stop(self) -> bool:
         """Stop what runs and give the waiting messages back; False if nothing ran."""
         waiting = self.turns.take_back()
         if waiting:
-            self.composer.put("\n".join(question.text for question in waiting))
+            written, pastes = self.composer.draft
+            texts = [question.text for question in waiting] + [written] * bool(written)
+            for question in waiting:
+                pastes += pastes_of(question.attachments)
+            self.composer.put("\n".join(texts), pastes)
             self.status.change(queued=0)
         has_stopped_commands = self._wishes.stop_commands()
         return self.turns.stop() or has_stopped_commands
@@ -331,7 +387,3 @@ class KhepriApp(App[int]):
             if self._names_are_old:
                 self._names_are_old = False
                 self.loader.gather_names()
-
-
-def _attachments(pastes: tuple[Paste, ...]) -> tuple[Attachment, ...]:
-    return tuple(Attachment(paste.label.strip("[]"), paste.text) for paste in pastes)

@@ -1,10 +1,11 @@
-"""Finds what could be meant by what is being written: commands after ``/``, files and symbols after ``@``.
+"""Finds what could be meant by what is being written: commands after ``/`` and what they take, files after ``@``.
 
 Files and symbols are gathered once in the background and again when they may have changed. Nothing is shown here.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,8 +18,10 @@ from khepri.tui.widgets.completion import Candidate
 
 _MOST: Final = 8
 _COMMAND: Final = re.compile(r"/([a-z-]*)$")
-_MENTION: Final = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
-_MENTIONS: Final = re.compile(r"(?:^|(?<=\s))@([^\s@]+)")
+_ARGUMENT: Final = re.compile(r"/([a-z-]+) (?:.* )?(\S+)")
+# A name with spaces stands in quotes.
+_MENTION: Final = re.compile(r"(?:^|(?<=\s))@(\"[^\"]*|[^\s\"]*)$")
+_MENTIONS: Final = re.compile(r"(?:^|(?<=\s))@(?:\"([^\"]+)\"|([^\s\"]+))")
 _ENDS: Final = ".,;:!?)]}'\""
 
 
@@ -30,6 +33,15 @@ class Names:
     """Paths of the repository's files."""
     symbols: tuple[str, ...] = ()
     """``path#symbol`` for what the files define."""
+
+    def arguments(self, added: Iterable[str], themes: Iterable[str]) -> Mapping[str, Sequence[str]]:
+        """Return what commands can be given, by their names."""
+        return {
+            "add": self.files,
+            "drop": tuple(added),
+            "theme": tuple(themes),
+            "export": ("json",),
+        }
 
 
 def gather_files(repository: Repository) -> Names:
@@ -61,8 +73,13 @@ def _symbols(name: str) -> Iterator[str]:
             yield f"{outer}.{member}"
 
 
-def completions(text: str, names: Names) -> tuple[int, list[Candidate]]:
+def completions(text: str, names: Names, arguments: Mapping[str, Sequence[str]] = {}) -> tuple[int, list[Candidate]]:
     """Return what could be meant by the end of ``text``, the text before the cursor.
+
+    Args:
+        text: Its last line is enough, with the line break before it if there is one.
+        names: What can be mentioned.
+        arguments: What can be given to commands, by their names.
 
     Returns:
         How many characters before the cursor a choice replaces, and what there is to choose from.
@@ -74,15 +91,24 @@ def completions(text: str, names: Names) -> tuple[int, list[Candidate]]:
             Candidate(f"/{each.name} ", f"/{each.name} {each.argument}".rstrip(), each.summary) for each in found
         ]
     if mention := _MENTION.search(text):
-        return len(mention[1]) + 1, _mentionable(mention[1], names)
+        return len(mention[1]) + 1, _mentionable(mention[1].removeprefix('"'), names)
+    if argument := _ARGUMENT.fullmatch(text):
+        written, pool = argument[2], arguments.get(argument[1], ())
+        # What is written in full is meant, however well others match.
+        found_names = [] if written in pool else rank(written, pool, _MOST)
+        return len(written), [Candidate(f"{shlex.quote(name)} ", name) for name in found_names]
     return 0, []
 
 
 def mentions_of(text: str, files: Sequence[str]) -> tuple[str, ...]:
     """Return the files, or ``path#symbol``, that a message mentions and that exist, in their order."""
     known = frozenset(files)
-    found = dict.fromkeys(word.rstrip(_ENDS) for word in _MENTIONS.findall(text))
-    return tuple(word for word in found if word.partition("#")[0] in known)
+
+    def is_known(word: str) -> bool:
+        return word.partition("#")[0] in known
+
+    words = (quoted or (bare if bare in known else bare.rstrip(_ENDS)) for quoted, bare in _MENTIONS.findall(text))
+    return tuple(dict.fromkeys(filter(is_known, words)))
 
 
 def _mentionable(query: str, names: Names) -> list[Candidate]:
@@ -90,4 +116,6 @@ def _mentionable(query: str, names: Names) -> list[Candidate]:
     found = rank(query, pool, _MOST)
     if "#" not in query and len(found) < _MOST and query:
         found += rank(query, names.symbols, _MOST - len(found))
-    return [Candidate(f"@{name} ", name) for name in found]
+    return [
+        Candidate(f'@"{name}" ' if _MENTIONS.fullmatch(f"@{name}") is None else f"@{name} ", name) for name in found
+    ]

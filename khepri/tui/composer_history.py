@@ -23,6 +23,11 @@ class ComposerHistory:
         self._draft = ""
         self._place = len(self._messages)
 
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """The messages from before, oldest first."""
+        return tuple(self._messages)
+
     def add(self, message: str) -> None:
         """Remember a message; a repeated or a very long one is not remembered."""
         is_new = not self._messages or self._messages[-1] != message

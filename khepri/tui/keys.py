@@ -4,10 +4,18 @@ The file is TOML: names of actions, as ``/help`` shows them, and keys, such as `
 """
 
 import tomllib
+import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
+
+from textual.keys import KEY_NAME_REPLACEMENTS, Keys, _character_to_key
 
 from khepri.errors import ConfigError
+
+_MODIFIERS: Final = frozenset({"ctrl", "alt", "shift", "super", "hyper", "meta"})
+_NAMED: Final = frozenset(key.value.rpartition("+")[2] for key in Keys if "<" not in key.value)
+_OFFICIAL: Final = {short: official for official, short in KEY_NAME_REPLACEMENTS.items()}
 
 
 def load_keys(file: Path) -> Mapping[str, str]:
@@ -23,10 +31,10 @@ def load_keys(file: Path) -> Mapping[str, str]:
         return {}
     except (OSError, ValueError) as error:
         raise ConfigError(f"{file}: {error}", hint) from error
-    wrong = next((name for name, key in keys.items() if not isinstance(key, str) or not key), None)
-    if wrong is not None:
-        raise ConfigError(f"{file}: {wrong} is not a key", hint)
-    return keys
+    for name, key in keys.items():
+        if not isinstance(key, str) or not all(map(_is_key, key.split(","))):
+            raise ConfigError(f"{file}: {name} = {key!r} is no key", hint)
+    return {name: ",".join(map(_as_textual_names_it, key.split(","))) for name, key in keys.items()}
 
 
 def check_names(keys: Mapping[str, str], known: frozenset[str], file: Path) -> None:
@@ -38,3 +46,24 @@ def check_names(keys: Mapping[str, str], known: frozenset[str], file: Path) -> N
     unknown = sorted(set(keys) - known)
     if unknown:
         raise ConfigError(f"{file}: there is no action {unknown[0]}", "/help in khepri shows the names")
+
+
+def _is_key(text: str) -> bool:
+    """True if a terminal could send it: a character or the name of a key, with ``ctrl+`` and the like before it."""
+    *modifiers, key = _as_textual_names_it(text).split("+")
+    is_named = key in _NAMED or len(key) == 1 or _is_character(key)
+    return is_named and _MODIFIERS.issuperset(modifiers)
+
+
+def _as_textual_names_it(text: str) -> str:
+    """Return a key with its last character by name, such as ``question_mark``."""
+    before, plus, key = text.strip().rpartition("+")
+    return f"{before}{plus}{_character_to_key(key) if len(key) == 1 else key}"
+
+
+def _is_character(name: str) -> bool:
+    try:
+        unicodedata.lookup(_OFFICIAL.get(name, name).replace("_", " "))
+    except KeyError:
+        return False
+    return True

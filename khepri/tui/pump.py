@@ -143,6 +143,7 @@ class Pump:
         self._status.change(
             activity=f"reading {share:.0%} of {event.total_tokens - event.cached_tokens:,} tokens{seconds}",
             context_tokens=event.total_tokens,
+            cache=f"{event.cached_tokens:,}/{event.total_tokens:,} cached",
         )
 
     def _show_speed(self, activity: str, event: Thinking | AnswerDelta) -> None:

@@ -13,10 +13,11 @@ from khepri.agent.recording import SessionInfo
 from khepri.agent.words import fenced
 from khepri.edits.checks import CheckOutcome
 from khepri.edits.review import Review
-from khepri.models.stores import Model, discover
+from khepri.models.stores import Model, discover, find
 from khepri.tui.background import run_aside
 from khepri.tui.entries import MarkdownEntry, NoteEntry, StepEntry
 from khepri.tui.screens.picker import Choice, Picker
+from khepri.tui.widgets.composer import pastes_of
 
 if TYPE_CHECKING:
     from khepri.tui.app import KhepriApp
@@ -35,7 +36,7 @@ class Wishes:
         """Do what a command asked for, and show what it said."""
         match outcome.wish:
             case Wish.QUIT:
-                self._app.exit(0)
+                self._app.leave(0)
             case Wish.HELP:
                 self._say(f"{commands_text()}\n\n{self._keys_text()}")
             case Wish.STATS:
@@ -55,7 +56,7 @@ class Wishes:
             case Wish.REDRAW:
                 self._app.redraw()
                 if outcome.argument:
-                    self._app.composer.put(outcome.argument)
+                    self._app.composer.put(outcome.argument, pastes_of(outcome.attachments))
             case None:
                 pass
         if outcome.text:
@@ -128,12 +129,18 @@ class Wishes:
             self._take_model(name)
 
     def _take_model(self, name: str) -> None:
-        if self._app.turns.is_busy:
-            self._app.say(NoteEntry("another model has to wait until the answer is there: stop it with Esc, or wait"))
-            return
-        self._app.turns.serve_with(None)
-        self._app.status.change(model=name, activity=f"loading {name}")
-        self._app.loader.load(name)
+        def take(model: Model) -> None:
+            if self._app.turns.is_busy:
+                self._app.say(
+                    NoteEntry("another model has to wait for the end of the answer: stop it with Esc, or wait")
+                )
+                return
+            self._app.turns.serve_with(None)
+            self._app.status.change(model=model.name, activity=f"loading {model.name}")
+            self._app.loader.load(name)
+
+        # What is not there takes the place of nothing.
+        self.later(lambda: find(name), take)
 
     def _choose_session(self) -> None:
         self.later(self._app.conversation.sessions, self._show_sessions)
@@ -159,9 +166,13 @@ class Wishes:
 
         self._app.push_screen(Picker("Conversations about this repository", choices), resume)
 
-    def _choose_theme(self, name: str) -> None:
+    def theme_names(self) -> list[str]:
+        """Return the themes that can be chosen, Khepri's own first."""
         names = [each for each in sorted(self._app.available_themes) if "ansi" not in each]
-        names.sort(key=lambda each: not each.startswith("khepri"))
+        return sorted(names, key=lambda each: not each.startswith("khepri"))
+
+    def _choose_theme(self, name: str) -> None:
+        names = self.theme_names()
         if name:
             self._take_theme(next((each for each in names if each in (name, f"khepri-{name}")), None), name)
             return

@@ -1,12 +1,15 @@
 """Conversations on a real engine with a tiny model: resumed, forked, taken back, summarised, exported."""
 
 import json
+import shutil
+import subprocess
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from khepri import paths
 from khepri.agent.commands import COMMANDS, Outcome, Wish, find_command, is_command, run_command
 from khepri.agent.conversation import Conversation
 from khepri.agent.events import (
@@ -23,13 +26,16 @@ from khepri.agent.events import (
 from khepri.agent.export import ExportFormat, export
 from khepri.agent.recording import Recording
 from khepri.agent.session import Session
+from khepri.agent.task import Question
 from khepri.config import Config
+from khepri.edits.apply import apply
 from khepri.edits.change import ChangeSet, FileChange
+from khepri.edits.checkpoints import Checkpoints
 from khepri.edits.review import Decision
 from khepri.engine.job import Job
 from khepri.engine.request import Request
 from khepri.engine.worker import EngineWorker
-from khepri.errors import ContextFullError, KhepriError, ToolError, UsageError
+from khepri.errors import ContextFullError, KhepriError, NoModelError, ToolError, UsageError
 from khepri.models import stores
 from khepri.repo.root import Repository
 
@@ -82,7 +88,7 @@ def make(root: Path, endless_model: Path) -> MakeConversation:
 
 
 def ask(conversation: Conversation, text: str) -> list[Event]:
-    return list(conversation.submit(conversation.ask(text)).events())
+    return list(conversation.submit(Question(text)).events())
 
 
 def test_a_resumed_conversation_goes_on_with_the_very_tokens_from_before(
@@ -103,7 +109,7 @@ def test_a_turn_that_was_cut_off_is_told_as_text(make: MakeConversation, prompts
     first = make()
     ask(first, "Where is retry?")
     told = first.history.prompt
-    first._recording.question(first.ask("Was I heard?"))
+    first._recording.question(Question("Was I heard?"))
     first._recording.append("answer", text="You were")
     first.close()
     again = make(first.history.session_id)
@@ -114,6 +120,62 @@ def test_a_turn_that_was_cut_off_is_told_as_text(make: MakeConversation, prompts
     text = b"".join(vocabulary.piece(token) for token in prompts[-1][len(told) :]).decode()
     again.close()
     assert text.index("Was I heard?") < text.index("You were") < text.index("And then?")
+
+
+def test_what_a_command_printed_goes_with_the_next_question_and_again_when_that_is_taken_back(
+    make: MakeConversation,
+) -> None:
+    conversation = make()
+    conversation.run_shell("echo printed")
+    conversation.add("retry.py")
+    ask(conversation, "One?")
+    ask(conversation, "Two?")
+    first, second = (turn.question for turn in conversation.history.turns)
+    assert [each.name for each in first.attachments] == ["output of echo printed"]
+    assert first.mentions == ("retry.py",)
+    assert not second.attachments
+    conversation.rewind(2)
+    ask(conversation, "Other?")
+    (other,) = (turn.question for turn in conversation.history.turns)
+    assert other.attachments == first.attachments
+
+
+def test_a_conversation_goes_on_with_its_own_model_if_that_is_still_there(
+    root: Path, endless_model: Path, tmp_path: Path
+) -> None:
+    own = shutil.copyfile(endless_model, tmp_path / "own.gguf")
+    other = shutil.copyfile(endless_model, tmp_path / "other.gguf")
+    models = {"": endless_model, "own": own, "other": other}
+    repository = Repository.open(root)
+
+    def open_conversation(model: str, session: str | None) -> Conversation:
+        config = Config(model=model, max_tokens=16, threads=1, extra_buffers="off", map_tokens=0)  # type: ignore[arg-type]
+
+        def open_session(name: str) -> Session:
+            if not (path := models.get(name)):
+                raise NoModelError(f"there is no model {name}", "take another")
+            return Session(repository, config, stores.find(str(path)), use_tools=False)
+
+        conversation = Conversation(repository, config, open_session, session)
+        conversation.open()
+        return conversation
+
+    first = open_conversation("own", None)
+    ask(first, "One?")
+    first.close()
+    for asked_for, is_there, expected, is_said in (
+        ("", True, "own", False),
+        ("other", True, "other", True),
+        ("", False, endless_model.stem, True),
+    ):
+        if not is_there:
+            del models["own"], models["other"]
+        again = open_conversation(asked_for, first.history.session_id)
+        assert again.session is not None
+        assert again.session.model.name == expected
+        assert ("goes on with it" in again.take_model_note()) == is_said
+        assert not again.take_model_note()
+        again.close()
 
 
 def test_a_fork_and_a_rewind_leave_what_was_said_elsewhere(make: MakeConversation) -> None:
@@ -236,18 +298,46 @@ def test_what_a_change_did_is_told_from_the_file_alone(root: Path) -> None:
     assert turn.work[1].text == "1 failed"
 
 
-def test_files_are_added_once_and_dropped(make: MakeConversation) -> None:
+def test_files_are_added_once_and_dropped(make: MakeConversation, root: Path) -> None:
+    (root / "src").mkdir()
+    for name in ("one.py", "two words.py", "notes.txt"):
+        (root / "src" / name).write_text("x = 1\n", encoding="utf-8")
     conversation = make()
     run(conversation, "/add retry.py")
-    assert conversation.ask("Why?").mentions == ("retry.py",)
-    assert conversation.ask("Why?").mentions == ()
     run(conversation, "/drop retry.py")
+    assert not conversation.history.added
+    run(conversation, "/add 'src/*.py' retry.py")
+    assert list(conversation.history.added) == ["src/one.py", "src/two words.py", "retry.py"]
+    for refused in ("/add src", "/add *.rs"):
+        with pytest.raises(UsageError):
+            run(conversation, refused)
+    run(conversation, "/drop")
     assert not conversation.history.added
     with pytest.raises((UsageError, ToolError)):
         run(conversation, "/drop retry.py")
     with pytest.raises((UsageError, ToolError)):
         run(conversation, "/add ../outside.py")
     conversation.close()
+
+
+def test_a_diff_shows_what_git_knows_and_without_git_what_khepri_has_changed(
+    make: MakeConversation, root: Path
+) -> None:
+    conversation = make()
+    assert "changed nothing" in run(conversation, "/diff").text
+    changes = ChangeSet("change it", (FileChange("retry.py", (root / "retry.py").read_bytes(), b"def again(): ...\n"),))
+    apply(conversation.repository, changes, Checkpoints(root, paths.checkpoints_dir()), 0.0)
+    assert "+def again(): ..." in run(conversation, "/diff").text
+    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+    subprocess.run(["git", "add", "retry.py"], cwd=root, check=True)
+    (root / "new").mkdir()
+    (root / "new" / "file.py").write_text("x = 1\n", encoding="utf-8")
+    conversation.close()
+    in_git = make()
+    assert "+def again(): ..." in run(in_git, "/diff").text
+    assert "Not in git yet: `new/`" in run(in_git, "/diff").text
+    assert "new/" not in run(in_git, "/diff retry.py").text
+    in_git.close()
 
 
 def test_a_session_is_exported_as_markdown_and_json_and_never_over_a_file(make: MakeConversation, root: Path) -> None:
@@ -259,6 +349,9 @@ def test_a_session_is_exported_as_markdown_and_json_and_never_over_a_file(make: 
     run(conversation, "/export json out.json")
     with pytest.raises((UsageError, ToolError)):
         run(conversation, "/export out.md")
+    first, second = (run(conversation, "/export").text for _ in range(2))
+    assert first != second
+    assert len(list(root.glob("khepri-*.md"))) == 2
     text = (root / "out.md").read_text(encoding="utf-8")
     assert "Where is `retry`?" in text
     assert conversation.history.turns[0].answer in text
@@ -287,7 +380,7 @@ def test_every_command_of_the_table_can_be_run(make: MakeConversation) -> None:
     conversation = make()
     ask(conversation, "One?")
     for name in COMMANDS:
-        if name in ("refactor", "undo", "diff"):  # they want a task, something to take back, a repository of git
+        if name in ("refactor", "undo"):  # they want a task, something to take back
             with pytest.raises((UsageError, ToolError)) as refusal:
                 run_command(conversation, f"/{name}")
             assert refusal.value.hint

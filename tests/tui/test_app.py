@@ -64,11 +64,14 @@ async def test_messages_queue_while_one_is_answered_and_come_back_when_it_is_sto
         transcript = app.transcript
         await pilot.press(*"retry?", "enter")
         await wait_until(pilot, lambda: AnswerEntry in kinds(transcript))
-        await pilot.press(*"wait", "enter")
+        app.composer.post_message(events.Paste("x\n" * 100))
+        await pilot.press(*" wait", "enter")
         await wait_until(pilot, lambda: app.status.status.queued == 1)
+        await pilot.press(*"half")
         await pilot.press("escape")
         await wait_until(pilot, lambda: app.status.status.activity == "")
-        assert app.composer.text == "wait"
+        assert app.composer.text == "[paste 1: 101 lines, 200 characters] wait\nhalf"
+        assert [paste.text for paste in app.composer.draft[1]] == ["x\n" * 100]
         assert app.status.status.queued == 0
 
 
@@ -111,6 +114,8 @@ async def test_a_large_paste_is_kept_aside_and_sent_whole(make_app: MakeApp) -> 
         assert len(composer.text) < 100
         _, pastes = composer.take()
         assert pastes[0].text == text
+        composer.action_older()
+        assert [paste.text for paste in composer.draft[1]] == [text]
 
 
 async def test_a_backslash_at_the_end_of_a_line_asks_for_another_one(make_app: MakeApp) -> None:

@@ -1,11 +1,13 @@
 """Commands, lists and keys in the app."""
 
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from textual import events
 from textual.widgets import Input, SelectionList
+from textual_diff_view import DiffView
 
 from khepri import paths
 from khepri.agent.conversation import Conversation
@@ -41,7 +43,7 @@ def said(app: KhepriApp) -> str:
         ("/sessions", "no conversations"),
         ("/add retry.py", "`retry.py`"),
         ("/undo", "changed nothing"),
-        ("/diff", "not in a git"),
+        ("/diff", "has changed nothing"),
         ("/refactor", "there is no task"),
         ("/theme nothing", "no theme"),
         ("/nothing", "no command /nothing"),
@@ -78,6 +80,21 @@ async def test_a_session_is_chosen_from_the_list_and_gone_on_with(make_app: Make
         app.composer.take()
         await pilot.press(*"/new", "enter")
         await wait_until(pilot, lambda: not app.conversation.history.turns)
+
+
+async def test_a_question_that_is_taken_back_comes_with_its_pastes(make_app: MakeApp, root: Path) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        app.composer.post_message(events.Paste("x\n" * 100))
+        await pilot.press(*" why", "enter")
+        await wait_until(pilot, lambda: bool(app.conversation.history.turns) and not app.turns.is_busy)
+    later = make_app(app.conversation.history.session_id)
+    async with running(later) as pilot:
+        later.run_command("/rewind")
+        await wait_until(pilot, lambda: later.composer.text == "[paste 1: 101 lines, 200 characters] why")
+        later.composer.post_message(events.Paste("y\n" * 100))
+        await wait_until(pilot, lambda: len(later.composer.draft[1]) == 2)
+        assert [paste.text for paste in later.composer.draft[1]] == ["x\n" * 100, "y\n" * 100]
 
 
 async def test_a_theme_is_taken_and_remembered(make_app: MakeApp) -> None:
@@ -118,6 +135,40 @@ async def test_files_commands_and_earlier_messages_are_completed(make_app: MakeA
         await wait_until(pilot, lambda: app.composer.text == "")
         await pilot.press(*"/comp", "tab")
         await wait_until(pilot, lambda: app.composer.text == "/compact ")
+
+
+async def test_a_model_that_is_not_there_takes_the_place_of_nothing(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await wait_until(pilot, lambda: app.status.status.activity == "")
+        session = app.conversation.session
+        app.run_command("/model nothing-like-this")
+        await wait_until(pilot, lambda: "nothing-like-this" in said(app))
+        assert app.conversation.session is session
+        assert "nothing" not in app.status.status.model
+        app.ask("why")
+        await wait_until(pilot, lambda: bool(app.conversation.history.turns) and not app.turns.is_busy)
+
+
+async def test_another_model_goes_on_with_a_conversation_and_that_is_said(make_app: MakeApp, root: Path) -> None:
+    app = make_app(record(root, 2))
+    async with running(app) as pilot:
+        await wait_until(pilot, lambda: "this was held with tiny" in said(app))
+        app.run_command("/new")
+        await pilot.pause()
+        assert "was held with" not in said(app)
+
+
+async def test_what_is_half_written_is_found_again_after_leaving(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await pilot.press(*"half a question")
+        await pilot.press("ctrl+d")
+        await wait_until(pilot, lambda: app.return_value == 0)
+    later = make_app()
+    async with running(later) as pilot:
+        await pilot.press("up")
+        await wait_until(pilot, lambda: later.composer.text == "half a question")
 
 
 async def test_without_a_model_the_app_says_what_to_do_and_what_is_written_waits(root: Path) -> None:
@@ -223,3 +274,38 @@ async def test_a_change_is_reviewed_hunk_by_hunk(
         await wait_until(pilot, lambda: review.is_answered)
         decided = review.wait(lambda: False).changes
         assert (None if decided is None else [(each.path, each.after) for each in decided.files]) == expected
+
+
+async def test_a_file_under_review_is_edited_as_it_is_and_not_as_it_is_shown(
+    make_app: MakeApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\necho '# more' >> \"$1\"\n", encoding="utf-8")
+    editor.chmod(0o700)
+    monkeypatch.setenv("VISUAL", str(editor))
+    # There is no terminal to give away.
+    monkeypatch.setattr(KhepriApp, "suspend", lambda app: nullcontext())
+    app = make_app()
+    review = Review(ChangeSet("colour it", (FileChange("a.py", b"one\n", b"\x1b[31mtwo\n"),)))
+    async with running(app) as pilot:
+        screen = ReviewScreen(review)
+        app.push_screen(screen)
+        await wait_until(pilot, lambda: isinstance(app.focused, SelectionList) and bool(screen._shown))
+        await pilot.press("e")
+        await wait_until(pilot, lambda: "# more" in screen._files["a.py"].new_text)
+        await pilot.press("a")
+        await wait_until(pilot, lambda: review.is_answered)
+        decided = review.wait(lambda: False).changes
+        assert decided is not None
+        assert decided.files[0].after == b"\x1b[31mtwo\n# more\n"
+
+
+async def test_how_a_diff_is_shown_stays_from_file_to_file(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        screen = ReviewScreen(Review(CHANGES))
+        app.push_screen(screen)
+        await wait_until(pilot, lambda: isinstance(app.focused, SelectionList) and screen._shown == "a.py")
+        await pilot.press("s", "down", "down")
+        await wait_until(pilot, lambda: screen._shown == "b.py" and bool(screen.query(DiffView)))
+        assert all(view.split for view in screen.query(DiffView))

@@ -13,6 +13,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
 
+from khepri.repo.text import printable
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -86,5 +88,5 @@ class Picker(ModalScreen[str | None]):
 
 
 def _option(choice: Choice) -> Option:
-    note = Content.styled(f"\n  {choice.note}", "dim") if choice.note else Content("")
-    return Option(Content(choice.label) + note, id=choice.value)
+    note = Content.styled(f"\n  {printable(choice.note)}", "dim") if choice.note else Content("")
+    return Option(Content(printable(choice.label)) + note, id=choice.value)

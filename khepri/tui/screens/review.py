@@ -19,6 +19,7 @@ from textual_diff_view import DiffView
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.review import Decision, Review
 from khepri.errors import KhepriError
+from khepri.repo.text import printable
 from khepri.tui.editor import edit_in_editor
 
 Choice = tuple[str, int]
@@ -40,19 +41,21 @@ class ReviewScreen(ModalScreen[None]):
         self._review = review
         self._files: dict[str, FileChange] = {change.path: change for change in review.changes.files}
         self._shown = ""
+        self._is_split = False
 
     def compose(self) -> ComposeResult:
         """Lay out the hunks at the left and the diff of one file at the right."""
         changes = self._review.changes
         head = f"{changes.title} · {len(changes.files)} files, +{changes.added_lines} -{changes.removed_lines}"
-        yield Label(Content(head))
+        yield Label(Content(printable(head)))
         with Horizontal():
             yield SelectionList[Choice](*_selections(self._files), compact=True)
             yield VerticalScroll(can_focus=True)
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        """Begin at the first hunk."""
+        """Begin at the first hunk, side by side where there is room for it."""
+        self._is_split = self.app.size.width >= 140
         self.query_one(SelectionList).focus()
 
     def on_unmount(self) -> None:
@@ -80,7 +83,8 @@ class ReviewScreen(ModalScreen[None]):
         change = self._files[self._shown]
         try:
             with self.app.suspend():
-                edited = change.with_text(edit_in_editor(change.new_text) + "\n")
+                text = change.plain_text
+                edited = change.with_text(edit_in_editor(text) + "\n" * text.endswith("\n"))
         except KhepriError as error:
             self.notify(error.message, severity="error")
             return
@@ -99,20 +103,24 @@ class ReviewScreen(ModalScreen[None]):
 
     def action_toggle_split(self) -> None:
         """Show old and new side by side, or one above the other."""
+        self._is_split = not self._is_split
         for view in self.query(DiffView):
-            view.split = not view.split
+            view.split = self._is_split
 
     async def _show(self, path: str) -> None:
         if path == self._shown:
             return
         self._shown = path
         change = self._files[path]
-        view = DiffView(path, path, change.old_text, change.new_text)
-        view.split = self.size.width >= 140
+        name = printable(path)
+        view = DiffView(name, name, change.old_text, change.new_text)
+        view.split = self._is_split
         await view.prepare()
         pane = self.query_one(VerticalScroll)
         await pane.remove_children()
-        await pane.mount(view)
+        # The screen may have been closed meanwhile, or another file chosen.
+        if pane.is_attached and self._shown == path:
+            await pane.mount(view)
 
 
 def chosen_changes(title: str, files: Mapping[str, FileChange], chosen: frozenset[Choice]) -> ChangeSet:
@@ -124,7 +132,7 @@ def chosen_changes(title: str, files: Mapping[str, FileChange], chosen: frozense
 def _selections(files: Mapping[str, FileChange]) -> list[Selection[Choice]]:
     return [
         Selection(
-            Content(f"{change.path}:{hunk.old_start}  +{len(hunk.new_lines)} -{len(hunk.old_lines)}"),
+            Content(f"{printable(change.path)}:{hunk.old_start}  +{len(hunk.new_lines)} -{len(hunk.old_lines)}"),
             (change.path, hunk.number),
             initial_state=True,
         )

@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from rich.cells import cell_len
 from textual import events
 from textual.app import RenderResult
 from textual.content import Content
 from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
+
+from khepri.repo.text import printable
 
 _MOST_LINES: Final = 8
 
@@ -77,13 +80,24 @@ class Completion(Widget):
 
     def render(self) -> RenderResult:
         """Return the lines."""
-        width = max((len(candidate.label) for candidate in self.candidates), default=0)
+        labels = [_ending(candidate.label, self.size.width) for candidate in self.candidates]
+        width = max(map(cell_len, labels), default=0)
         lines = []
-        for number, candidate in enumerate(self.candidates):
-            line = Content(f"{candidate.label:<{width}}  ")
+        for number, (candidate, label) in enumerate(zip(self.candidates, labels, strict=True)):
+            line = Content(label + " " * (width - cell_len(label) + 2))
             note = Content.styled(candidate.note, self.get_visual_style("completion--note"))
             line = line + note
             if number == self.chosen:
                 line = line.stylize(self.get_visual_style("completion--chosen"))
             lines.append(line)
         return Content("\n").join(lines)
+
+
+def _ending(label: str, width: int) -> str:
+    """Return a label as it fits into a line: of a long path the end, which names the file."""
+    shown = " ".join(printable(label).split("\n"))
+    if cell_len(shown) <= width:
+        return shown
+    while shown and cell_len(shown) >= width:
+        shown = shown[1:]
+    return f"…{shown}"

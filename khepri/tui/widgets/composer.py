@@ -3,8 +3,9 @@
 What becomes of a message is not known here.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import ClassVar, Final
 
 from textual import events
@@ -13,6 +14,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import TextArea
 
+from khepri.agent.task import Attachment
 from khepri.repo.text import printable
 from khepri.tui.composer_history import ComposerHistory
 from khepri.tui.widgets.completion import Candidate, Completion
@@ -30,6 +32,16 @@ class Paste:
     """What stands for it."""
     text: str
     """The text itself."""
+
+
+def attachments_of(pastes: Iterable[Paste]) -> tuple[Attachment, ...]:
+    """Return the pastes as they go with a question."""
+    return tuple(Attachment(paste.label.strip("[]"), paste.text) for paste in pastes)
+
+
+def pastes_of(attachments: Iterable[Attachment]) -> tuple[Paste, ...]:
+    """Return what went with a question as pastes; those count that its text names."""
+    return tuple(Paste(f"[{attachment.name}]", attachment.text) for attachment in attachments)
 
 
 class Composer(TextArea):
@@ -66,6 +78,7 @@ class Composer(TextArea):
         def __init__(self, before_cursor: str) -> None:
             super().__init__()
             self.before_cursor = before_cursor
+            """The line up to the cursor, with the line break before it if it is not the first one."""
 
     class EditorWanted(Message):
         """The user wants to write in an editor of his own."""
@@ -81,7 +94,8 @@ class Composer(TextArea):
         )
         self._completion = completion
         self._history = history
-        self._pastes: list[Paste] = []
+        # Kept after they were sent: the message may be taken back, or be looked up among the earlier ones.
+        self._pastes: dict[str, Paste] = {}
         self._replaced_chars = 0
         self._put_text = ""
         self._own_actions: Mapping[str, Callable[[], None]] = {
@@ -107,23 +121,23 @@ class Composer(TextArea):
         if self.text == self._put_text:
             return  # nobody is writing: it was put here
         row, column = self.cursor_location
-        self.post_message(self.Written(self.document.get_line(row)[:column] if row == 0 or column else ""))
+        self.post_message(self.Written("\n" * (row > 0) + self.document.get_line(row)[:column]))
 
-    def put(self, text: str) -> None:
-        """Replace what is written, with the cursor at the end."""
+    def put(self, text: str, pastes: Iterable[Paste] = ()) -> None:
+        """Replace what is written, with the cursor at the end; ``pastes`` are what words in it stand for."""
         self._put_text = text
+        self._pastes |= {paste.label: paste for paste in pastes}
         self.load_text(text)
         self.move_cursor(self.document.end)
 
     @property
     def draft(self) -> tuple[str, tuple[Paste, ...]]:
         """What is written so far, with the pastes that it still names."""
-        return self.text, tuple(paste for paste in self._pastes if paste.label in self.text)
+        return self.text, tuple(paste for paste in self._pastes.values() if paste.label in self.text)
 
     def take(self) -> tuple[str, tuple[Paste, ...]]:
         """Return what is written with the pastes that it still names, and begin anew."""
         text, pastes = self.draft
-        self._pastes = []
         self._completion.show(())
         self._history.add(text.strip())
         self.load_text("")
@@ -222,10 +236,17 @@ class Composer(TextArea):
         text = printable(event.text.replace("\r\n", "\n").replace("\r", "\n"))
         lines = text.count("\n") + 1
         if len(text) > _LARGE_PASTE_CHARS or lines > _LARGE_PASTE_LINES:
-            paste = Paste(f"[paste {len(self._pastes) + 1}: {lines:,} lines, {len(text):,} characters]", text)
-            self._pastes.append(paste)
-            text = paste.label
+            text = self._keep_aside(text, lines)
         self.insert(text)
+
+    def _keep_aside(self, text: str, lines: int) -> str:
+        """Keep a paste and return what stands for it, which nothing else does."""
+        for number in count(len(self._pastes) + 1):
+            label = f"[paste {number}: {lines:,} lines, {len(text):,} characters]"
+            if label not in self._pastes:
+                break
+        self._pastes[label] = Paste(label, text)
+        return label
 
     def _fit_height(self) -> None:
         height = min(max(1, self.wrapped_document.height), _MOST_LINES)

@@ -1,18 +1,25 @@
-"""One line about the state of things: model, context, work under way, speed, cache, network, branch.
+"""The state of things: work under way, speed, context and cache; and, in a line of their own or after it, the rest.
 
 It shows figures that others set; a speed never stands without its acceptance rate.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from rich.cells import cell_len
 from textual.app import RenderResult
 from textual.content import Content
+from textual.geometry import Size
 from textual.reactive import reactive
 from textual.widget import Widget
 
-_SEPARATOR = " · "
+from khepri.repo.text import printable
+
+_SEPARATOR: Final = " · "
+_WIDE_CELLS: Final = 150
+Part = tuple[int, str]
+"""A text and its rank: of those that find no room together, the lowest ranks stay."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +47,7 @@ class Status:
 
 
 class StatusBar(Widget):
-    """The status in one line. Where it is narrow, what matters least is left out first."""
+    """The status in one line, or two where it is too narrow for one; what matters least is left out first."""
 
     status: reactive[Status] = reactive(Status())
 
@@ -48,31 +55,46 @@ class StatusBar(Widget):
         """Set some of what is shown."""
         self.status = replace(self.status, **changes)  # type: ignore[arg-type]
 
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Return the lines that it takes, which does not change with what there is to say."""
+        return 1 if width >= _WIDE_CELLS else 2
+
     def render(self) -> RenderResult:
-        """Return the line."""
-        return Content(fitted(parts_of(self.status), self.size.width))
+        """Return the lines."""
+        work, place = work_of(self.status), place_of(self.status)
+        return Content("\n".join(map(printable, laid_out(work, place, self.size.width, self.size.height))))
 
 
-def parts_of(status: Status) -> list[tuple[int, str]]:
-    """Return what there is to show from left to right, each with its rank: the lowest ranks stay longest."""
+def work_of(status: Status) -> list[Part]:
+    """Return what is done and what it costs."""
     context = f"{status.context_tokens:,}/{status.context_limit:,} tokens" if status.context_limit else ""
     queued = f"{status.queued} queued" if status.queued else ""
-    ranked = [
-        (0, status.activity),
-        (1, queued),
-        (2, status.speed),
-        (3, context),
-        (6, status.cache),
-        (4, status.model),
-        (5, status.network),
-        (7, status.branch),
-    ]
-    return [(rank, text) for rank, text in ranked if text]
+    return [part for part in ((0, status.activity), (1, queued), (2, status.speed), (3, context)) if part[1]]
 
 
-def fitted(parts: Sequence[tuple[int, str]], width: int) -> str:
-    """Return as many of the parts as fit into ``width`` cells, in their order."""
-    kept = list(parts)
-    while len(kept) > 1 and cell_len(_SEPARATOR.join(text for _, text in kept)) > width:
+def place_of(status: Status) -> list[Part]:
+    """Return what it is done with, and where."""
+    ranked = ((6, status.cache), (4, status.model), (5, status.network), (7, status.branch))
+    return [part for part in ranked if part[1]]
+
+
+def laid_out(work: Sequence[Part], place: Sequence[Part], width: int, most_lines: int) -> list[str]:
+    """Return lines of ``width`` cells: the place in one of its own if there is one, and without what finds no room."""
+    apart = [*_flowed(work, width), *_flowed(place, width)]
+    if len(apart) <= most_lines:
+        return apart
+    kept = [*work, *place]
+    while len(kept) > 1 and len(_flowed(kept, width)) > most_lines:
         kept.remove(max(kept))
-    return _SEPARATOR.join(text for _, text in kept)
+    return _flowed(kept, width)
+
+
+def _flowed(parts: Sequence[Part], width: int) -> list[str]:
+    lines: list[str] = []
+    for _, text in parts:
+        longer = f"{lines[-1]}{_SEPARATOR}{text}" if lines else text
+        if lines and cell_len(longer) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(text)
+    return lines
