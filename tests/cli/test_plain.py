@@ -56,7 +56,14 @@ def test_every_command_has_words_for_a_line(khepri: Command) -> None:
         "/export out.md",
     )
     assert code == 0
-    for words in ("/compact: go on", "max_tokens", "terminal's own colours", "Not looked at any more", "42\n", "taken back"):
+    for words in (
+        "/compact: go on",
+        "max_tokens",
+        "terminal's own colours",
+        "Not looked at any more",
+        "42\n",
+        "taken back",
+    ):
         assert words in said, words
 
 
