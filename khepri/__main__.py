@@ -14,9 +14,10 @@ def main() -> None:
     # before these two words, so that no option's value can be taken for them.
     words = [argument for argument in sys.argv[1:] if argument != "--"]
     tier = None if words[:2] == ["models", "pull"] else egress.lock()
-    from khepri.cli.main import run
+    from khepri.cli import main as commands
+    from khepri.cli import process
 
-    run(tier)
+    process.run(commands.app, tier)
 
 
 if __name__ == "__main__":

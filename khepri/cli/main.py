@@ -1,22 +1,16 @@
 """The command table. Every command imports what it needs when it runs, so that help stays instant."""
 
 import os
-import signal
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from typer.core import TyperGroup
 
 from khepri import __version__
-from khepri.cli import exits, interrupts, streams
+from khepri.cli import exits, interrupts, process
 from khepri.cli.options import AsJson, Backend, Cwd, Draft, DraftModel, Files, Gamma, ModelName, Seed
 from khepri.errors import CancelledError
-
-if TYPE_CHECKING:
-    from khepri.egress import Tier
-
 
 CHOOSE = "choose"
 """What ``--resume`` without an id stands for."""
@@ -39,7 +33,7 @@ class _Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            _leave(exits.OUTPUT_CLOSED)
+            process.leave(exits.OUTPUT_CLOSED)
         except KeyboardInterrupt as error:
             raise CancelledError("interrupted") from error
 
@@ -506,55 +500,3 @@ def bench(
 
     with exits.told_as_json(as_json):
         command.run(cwd, flags, quick=quick, as_json=as_json, repeats=repeats)
-
-
-def run(tier: "Tier | None") -> None:
-    """Run the command line under a network lock of ``tier``; exits the process."""
-    streams.prepare()
-    signal.signal(signal.SIGTERM, _terminate)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores it
-        signal.signal(signal.SIGHUP, _hang_up)
-    if tier is not None and not tier.is_strong and not _only_help(sys.argv[1:]):
-        print(f"khepri: {tier.describe()}", file=sys.stderr)
-    try:
-        try:
-            app()
-        finally:
-            # On the way out there is nothing left that an interrupt could end in good order.
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
-            # At the interpreter's own end it would be too late to say that the result could not be written.
-            sys.stdout.flush()
-    except SystemExit as end:
-        # Rich and Click have codes of their own for an output that its reader closed.
-        if isinstance(end.__context__, BrokenPipeError):
-            _leave(exits.OUTPUT_CLOSED)
-        raise
-    except (Exception, KeyboardInterrupt) as error:
-        if os.environ.get("KHEPRI_DEBUG"):
-            raise
-        exits.say(error)
-        _leave(exits.exit_code(error))
-
-
-def _only_help(arguments: list[str]) -> bool:
-    return not arguments or bool({"-h", "--help", "--version"} & set(arguments))
-
-
-def _terminate(*_: object) -> NoReturn:
-    """Leave by the way of an interrupt, so that the terminal is left as it was found."""
-    sys.exit(exits.TERMINATED)
-
-
-def _hang_up(*_: object) -> NoReturn:
-    """Leave in the same way when the terminal goes away."""
-    sys.exit(exits.HUNG_UP)
-
-
-def _leave(code: int) -> NoReturn:
-    """End the process with ``code``, also when stdout has lost its reader."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-    sys.exit(code)

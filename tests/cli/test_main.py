@@ -227,7 +227,7 @@ def test_without_a_command_there_is_help_and_with_an_unknown_one_an_error(khepri
 def test_a_defect_shows_its_traceback_to_those_who_ask_for_it(khepri: Command) -> None:
     program = (
         "import sys; from khepri.cli import ask; ask.run = lambda *a, **k: 1 // 0\n"
-        "sys.argv[1:] = ['ask', 'why']; from khepri.cli.main import run; run(None)"
+        "sys.argv[1:] = ['ask', 'why']; from khepri.cli import main, process; process.run(main.app, None)"
     )
     for debug, code in (("", exits.INTERNAL), ("1", 1)):
         environment = khepri.environment(**({"KHEPRI_DEBUG": debug} if debug else {}))
@@ -242,8 +242,8 @@ def test_a_defect_shows_its_traceback_to_those_who_ask_for_it(khepri: Command) -
 )
 def test_nothing_that_comes_before_these_two_words_opens_the_network(arguments: Sequence[str]) -> None:
     program = (
-        "import sys; from khepri import egress; from khepri.cli import main as command\n"
-        "command.run = lambda tier: print(tier is None)\n"
+        "import sys; from khepri import egress; from khepri.cli import process\n"
+        "process.run = lambda commands, tier: print(tier is None)\n"
         "from khepri.__main__ import main; main()"
     )
     for words, is_open in ((arguments, b"False"), (("models", "pull"), b"True")):

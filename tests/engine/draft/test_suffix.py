@@ -1,6 +1,9 @@
+import time
 from collections.abc import Sequence
+from statistics import median
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -133,3 +136,20 @@ def test_a_closed_drafter_has_forgotten_everything() -> None:
     drafter.close()
     drafter.close()
     assert proposed(drafter) is None
+
+
+@pytest.mark.slow
+def test_a_step_with_five_million_tokens_of_repository_takes_less_than_a_millisecond_of_the_processor() -> None:
+    # Frequent tokens come with many occurrences, rare ones with a deep search: as in a text, frequencies fall as 1/rank.
+    random = np.random.default_rng(7)
+    text = np.minimum(random.zipf(1.2, 5_000_000), 150_000).astype(np.uint32)
+    index = RepositoryIndex.build([text], bytes(32))
+    assert index is not None
+    drafter = started(text[:4_000].tolist(), index)
+    steps_ms = []
+    for token in text[1_000_000:1_000_500].tolist():
+        begun = time.thread_time()
+        drafter.commit([token])
+        drafter.propose(16)
+        steps_ms.append((time.thread_time() - begun) * 1000)
+    assert median(steps_ms) < 1
