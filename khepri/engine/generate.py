@@ -180,10 +180,41 @@ def _propose(engine: Engine, request: Request, output: Output, pending: Sequence
     in_context = capabilities.context_tokens - depth - len(pending)
     room = min(in_pass, in_context, output.missing - 1)
     if request.gamma is None and room > 0 and engine.costs.needs_measuring(depth):
-        most_rows = min(engine.batch_tokens, capabilities.context_tokens - depth, MOST_ROWS)
-        engine.costs.measure(lambda rows: _time_pass(engine, pending[-1], rows), depth, most_rows)
+        engine.costs.measure(lambda rows: _time_pass(engine, pending[-1], rows), depth, _most_rows(engine))
     constraint = output.constraint
     return engine.cascade.propose(len(pending), depth, room, constraint.complete if constraint else as_it_is)
+
+
+def refine_costs(engine: Engine, tokens: Sequence[int], goes_on: Callable[[], bool]) -> None:
+    """Time passes thoroughly at the end of a conversation, if what is known of that depth was found in haste.
+
+    Args:
+        engine: Its cache is left as it was.
+        tokens: The conversation, its answer included; what the cache no longer holds of it is not evaluated for this.
+        goes_on: Asked before each pass; once it is False, nothing was learnt.
+
+    Raises:
+        KhepriError: A pass failed.
+    """
+
+    def time_pass(rows: int) -> float:
+        if not goes_on():
+            raise CancelledError("somebody waits")
+        return _time_pass(engine, tokens[-1], rows)
+
+    try:
+        depth = engine.cache.match(tokens)
+        if engine.costs.needs_refining(depth):
+            engine.costs.refine(time_pass, depth, _most_rows(engine))
+    except CancelledError:
+        pass
+    finally:
+        engine.cache.release()
+
+
+def _most_rows(engine: Engine) -> int:
+    """Return the widest pass that there is room for."""
+    return min(engine.batch_tokens, engine.backend.capabilities.context_tokens - engine.cache.length, MOST_ROWS)
 
 
 def _time_pass(engine: Engine, token: int, rows: int) -> float:

@@ -1,6 +1,7 @@
 """What a pass of the target costs, by how many tokens it evaluates at once and how deep in the context they stand.
 
-A cost is a *shape* (milliseconds by rows and depth, measured once on this machine) times a *pace* (how fast the machine
+A cost is a *shape* (milliseconds by rows and depth, measured on this machine, in haste first and thoroughly when there
+is time) times a *pace* (how fast the machine
 is just now). The pace follows every pass, because a busy machine slows all widths alike; the shape changes only where
 two widths are compared one right after the other. Otherwise a minute of other people's work would teach that one row is
 dear and several are cheap. Who decodes, and what the costs decide, is not known here.
@@ -11,6 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,10 @@ MOST_ROWS = 33
 _WIDTHS = ((1, 2, 4, 8), (16,), (5,), (3, 6, 12), (24, 32))
 _ROUNDS = 2
 _BUDGET_MS = 1500.0
+# A thorough timing: one pass of each width a round, so that what disturbs one round is outvoted by the others.
+_FINE_WIDTHS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32)
+_FINE_ROUNDS = 5
+_FINE_BUDGET_MS = 12_000.0
 _FIRST_BUCKET_TOKENS = 1024
 # A gain is the share of a surprise that is believed, a step the largest surprise (in logarithms, so that twice and half
 # weigh the same): now and then a pass takes ten times as long for no reason of its own.
@@ -54,6 +60,7 @@ class _Bucket:
 
     depth: int
     knots: dict[int, _Knot] = field(default_factory=dict)
+    is_fine: bool = False
     curve: tuple[float, ...] = ()
 
     def refresh(self) -> None:
@@ -74,11 +81,16 @@ class PassCosts:
         self._last_rows = 0
 
     def needs_measuring(self, depth: int) -> bool:
-        """Tell if nothing was measured yet near ``depth``, the number of tokens in the cache, or on a busy machine."""
-        return _bucket_of(depth) not in self._buckets or self._log_pace < _WAS_BUSY
+        """Tell if nothing was measured yet near ``depth``, the number of tokens in the cache."""
+        return _bucket_of(depth) not in self._buckets
+
+    def needs_refining(self, depth: int) -> bool:
+        """Tell if ``refine`` would make the table better near ``depth``, timed in haste or on a busy machine."""
+        bucket = self._buckets.get(_bucket_of(depth))
+        return bucket is None or not bucket.is_fine or self._log_pace < _WAS_BUSY
 
     def measure(self, decode_dummy: Callable[[int], float], depth: int, most_rows: int = MOST_ROWS) -> None:
-        """Time a few widths at ``depth`` and keep the shortest time of each.
+        """Time a few widths at ``depth`` in haste, as an answer waits for it, and keep the shortest time of each.
 
         Takes about one second of passes, on a slow machine or with a large model as much as 16 passes of one row.
         What is raised by ``decode_dummy`` passes through and leaves the table as it was.
@@ -89,8 +101,7 @@ class PassCosts:
             depth: Tokens in the cache.
             most_rows: Widest pass that there is room for.
         """
-        is_renewed = _bucket_of(depth) in self._buckets
-        bucket, spent_ms, pace = _Bucket(depth), 0.0, 1.0 if is_renewed else math.exp(self._log_pace)
+        bucket, spent_ms, pace = _Bucket(depth), 0.0, math.exp(self._log_pace)
         for group in _WIDTHS:
             widths = [rows for rows in group if rows <= most_rows]
             expected_ms = _ROUNDS * pace * sum(bucket.curve[rows - 1] for rows in widths if bucket.curve)
@@ -106,8 +117,29 @@ class PassCosts:
                 bucket.refresh()
         if bucket.knots:
             self._buckets[_bucket_of(depth)] = bucket
-            if is_renewed:
-                self._log_pace = 0.0
+
+    def refine(self, decode_dummy: Callable[[int], float], depth: int, most_rows: int = MOST_ROWS) -> None:
+        """Time the widths at ``depth`` thoroughly, while nobody waits, and keep the median time of each.
+
+        Takes some 150 passes of one row, and at most about 12 s: the widest ones are left out where they would take
+        longer. What is raised by ``decode_dummy`` passes through and leaves the table as it was. The arguments are
+        those of ``measure``.
+        """
+        times: dict[int, list[float]] = {}
+        first_round_ms = 0.0
+        for rows in [rows for rows in _FINE_WIDTHS if rows <= most_rows]:
+            times[rows] = [decode_dummy(rows)]
+            first_round_ms += times[rows][0]
+            if _FINE_ROUNDS * first_round_ms > _FINE_BUDGET_MS:
+                break
+        for _ in range(_FINE_ROUNDS - 1):
+            for rows, known in times.items():
+                known.append(decode_dummy(rows))
+        knots = {rows: _Knot(max(median(known), 1e-6), _MEASURED_SAMPLES) for rows, known in times.items()}
+        if knots:
+            bucket = self._buckets[_bucket_of(depth)] = _Bucket(depth, knots, is_fine=True)
+            bucket.refresh()
+            self._log_pace = 0.0
 
     def observe(self, rows: int, depth: int, ms: float) -> None:
         """Learn from a real pass; one that something else delayed moves the table by a few per cent at most."""
@@ -156,7 +188,11 @@ class PassCosts:
         others = {key: value for key, value in json_cache.read(path).items() if key != identity}
         kept = dict(list(others.items())[1 - _MOST_IDENTITIES :])
         buckets = [
-            {"depth": bucket.depth, "ms": {str(r): [knot.ms, knot.samples] for r, knot in bucket.knots.items()}}
+            {
+                "depth": bucket.depth,
+                "is_fine": bucket.is_fine,
+                "ms": {str(r): [knot.ms, knot.samples] for r, knot in bucket.knots.items()},
+            }
             for bucket in self._buckets.values()
         ]
         json_cache.write(path, {**kept, identity: buckets})
@@ -171,7 +207,8 @@ class PassCosts:
         known: dict[str, Any] = json_cache.read(path)
         try:
             for entry in known.get(identity, []):
-                bucket = _Bucket(int(entry["depth"]), {int(r): _Knot(*_pair(v)) for r, v in entry["ms"].items()})
+                knots = {int(r): _Knot(*_pair(v)) for r, v in entry["ms"].items()}
+                bucket = _Bucket(int(entry["depth"]), knots, entry.get("is_fine") is True)
                 if bucket.depth < 0 or not bucket.knots or not all(1 <= rows <= MOST_ROWS for rows in bucket.knots):
                     return cls()
                 bucket.refresh()

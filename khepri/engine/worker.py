@@ -16,7 +16,7 @@ from khepri.engine.ahead import Ahead
 from khepri.engine.assembly import NO_SPECULATION, CacheMaker, Speculation, build_engine
 from khepri.engine.backend import Backend, Vocabulary
 from khepri.engine.constrain import Constraint, GrammarCompiler
-from khepri.engine.generate import Engine, generate, prefill_ahead
+from khepri.engine.generate import Engine, generate, prefill_ahead, refine_costs
 from khepri.engine.horizon import DrafterStatistics
 from khepri.engine.job import Job
 from khepri.engine.prefix import choose_cache
@@ -33,6 +33,16 @@ _IDLE_TAIL_S = 20.0
 
 class _Rest:
     """The conversation that was kept last is left for another one."""
+
+
+class _Calibration:
+    """Somebody waits until the passes at the depth of the last prompt are timed thoroughly."""
+
+    def __init__(self) -> None:
+        self.ended = threading.Event()
+
+
+_Waiting = Job | Ahead | _Rest | _Calibration | None
 
 
 class LoadStatus:
@@ -78,9 +88,10 @@ class EngineWorker:
         self.load_status = status or LoadStatus()
         """What the load is busy with."""
         self._engine: Engine | None = None
-        self._jobs: queue.Queue[Job | Ahead | _Rest | None] = queue.Queue(_QUEUE_JOBS)
+        self._jobs: queue.Queue[_Waiting] = queue.Queue(_QUEUE_JOBS)
         self._ahead: Ahead | None = None
         self._tail: tuple[int, ...] = ()
+        self._answered: tuple[int, ...] = ()
         self._ready = threading.Event()
         self.loaded_s = 0.0
         """When the load ended, on the clock's scale; 0 before."""
@@ -202,6 +213,18 @@ class EngineWorker:
             if self._tail and not self._closing.is_set():
                 self._jobs.put_nowait(_Rest())
 
+    def calibrate(self) -> None:
+        """Have the passes at the depth of the last prompt timed thoroughly, if they were not, and wait for it.
+
+        It is done by itself when the engine is idle; whoever measures does not want to wait for that. Takes seconds.
+        """
+        calibration = _Calibration()
+        with self._lock:
+            if self._closing.is_set() or self._load_error is not None:
+                return
+            self._jobs.put_nowait(calibration)
+        calibration.ended.wait()
+
     def close(self) -> None:
         """Cancel the running job, drop the waiting ones, free the model and end the thread.
 
@@ -233,8 +256,7 @@ class EngineWorker:
                 job = self._jobs.get_nowait()
             except queue.Empty:
                 return
-            if isinstance(job, Job) and not job.is_done:
-                job.finish(None, _closed_too_early())
+            _refuse(job, _closed_too_early())
 
     def _loaded(self) -> Engine:
         self.wait_loaded()
@@ -270,9 +292,15 @@ class EngineWorker:
         """Wait for a job; what is worth keeping is written meanwhile, once the caller is heard of no more."""
         while True:
             try:
-                job = self._jobs.get(timeout=_IDLE_S if engine.cache.has_unwritten else _IDLE_TAIL_S)
+                is_idle_soon = engine.cache.has_unwritten or self._can_refine(engine)
+                job = self._jobs.get(timeout=_IDLE_S if is_idle_soon else _IDLE_TAIL_S)
             except queue.Empty:
                 self._write_back(engine, self._jobs.empty, with_tail=not engine.cache.has_unwritten)
+                self._refine(engine, self._jobs.empty)
+                continue
+            if isinstance(job, _Calibration):
+                self._refine(engine, lambda: not self._closing.is_set())
+                job.ended.set()
                 continue
             if isinstance(job, _Rest):
                 self._write_back(engine, self._is_unasked, with_tail=True)
@@ -299,6 +327,18 @@ class EngineWorker:
         if tail:
             engine.cache.keep(tail, is_tail=True)
 
+    def _can_refine(self, engine: Engine) -> bool:
+        """True if drafts depend on what passes cost where the last answer ended, and that was timed in haste."""
+        is_drafting = engine.cascade.is_active and engine.backend.capabilities.can_remove_tail
+        return is_drafting and bool(self._answered) and engine.costs.needs_refining(len(self._answered) - 1)
+
+    def _refine(self, engine: Engine, goes_on: Callable[[], bool]) -> None:
+        """Time passes there, once for each answer; an attempt that is broken off waits for the next one."""
+        if self._can_refine(engine):
+            answered, self._answered = self._answered, ()
+            with suppress(KhepriError):  # a request that meets the same error says it to whoever asked
+                refine_costs(engine, answered, goes_on)
+
     def _prefill_ahead(self, engine: Engine, ahead: Ahead) -> None:
         try:
             prefill_ahead(engine, ahead.prompt, ahead.stable_tokens, ahead.goes_on)
@@ -321,8 +361,7 @@ class EngineWorker:
     def _fail_until_closed(self, error: BaseException) -> None:
         while (job := self._jobs.get()) is not None:
             with self._lock:
-                if isinstance(job, Job) and not job.is_done:
-                    job.finish(None, error)
+                _refuse(job, error)
 
     def _compile(self) -> None:
         """Build the grammar compiler aside, so that it is ready by the end of the first prefill."""
@@ -342,6 +381,7 @@ class EngineWorker:
         try:
             outcome: Generation | None = self._generate(engine, job)
             error = None
+            self._answered = (*job.request.prompt, *outcome.tokens)
         except BaseException as raised:  # one failed job must leave the engine usable for the next
             outcome, error = None, raised
         with self._lock:
@@ -365,6 +405,14 @@ class EngineWorker:
             except TimeoutError:
                 continue
         raise CancelledError("the job was cancelled before its grammar was ready")
+
+
+def _refuse(waiting: _Waiting, error: BaseException) -> None:
+    """Let whoever waits for something that will not be done know it."""
+    if isinstance(waiting, Job) and not waiting.is_done:
+        waiting.finish(None, error)
+    elif isinstance(waiting, _Calibration):
+        waiting.ended.set()
 
 
 def _closed_too_early() -> KhepriError:

@@ -271,20 +271,60 @@ def test_the_pace_is_learnt_at_a_depth_that_was_not_measured_too() -> None:
     assert costs.cost_ms(1, 9000) == pytest.approx(2 * true_ms(1), rel=0.01)
 
 
-def test_a_depth_that_was_timed_on_a_busy_machine_is_timed_once_more_when_it_is_idle() -> None:
+def test_a_depth_that_was_timed_on_a_busy_machine_is_refined_once_more_when_it_is_idle() -> None:
     costs = PassCosts()
     # Whoever shares the cores with others pays more for wide passes than for narrow ones.
-    costs.measure(lambda rows: true_ms(rows) * (1.3 + 0.1 * rows), 0)
-    assert not costs.needs_measuring(0)
+    costs.refine(lambda rows: true_ms(rows) * (1.3 + 0.1 * rows), 0)
+    assert not costs.needs_refining(0)
     for _ in range(12):
         costs.observe(1, 0, true_ms(1))
-    assert costs.needs_measuring(0)
-    costs.measure(true_ms, 0)
-    assert not costs.needs_measuring(0)
+    assert costs.needs_refining(0)
+    costs.refine(true_ms, 0)
+    assert not costs.needs_refining(0)
     assert costs.cost_ms(8, 0) == pytest.approx(true_ms(8))
     for _ in range(12):
         costs.observe(1, 0, 0.95 * true_ms(1))
+    assert not costs.needs_refining(0)
     assert not costs.needs_measuring(0)
+
+
+def test_what_was_timed_in_haste_is_refined_and_outvotes_what_disturbed_it(tmp_path: Path) -> None:
+    costs, timed = measured(), Machine()
+    assert costs.needs_refining(100)
+
+    def disturbed(rows: int) -> float:
+        # Two rounds of five in which something else had the cores.
+        return timed(rows) * (7.0 if timed.timed.count(rows) in (2, 3) else 1.0)
+
+    costs.refine(disturbed, 100)
+    assert not costs.needs_refining(100)
+    assert costs.needs_refining(5000)
+    for rows in (1, 2, 3, 4, 6, 12, 24):
+        assert costs.cost_ms(rows, 100) == pytest.approx(true_ms(rows))
+    costs.save(tmp_path / "costs.json", IDENTITY)
+    assert not PassCosts.load(tmp_path / "costs.json", IDENTITY).needs_refining(100)
+
+
+def test_a_slow_machine_leaves_out_the_widest_passes_when_it_refines() -> None:
+    machine, costs = Machine(lambda rows: 20 * true_ms(rows)), PassCosts()
+    costs.refine(machine, 100)
+    assert machine.spent_ms < 20_000
+    assert {1, 2, 3} <= set(machine.timed) < set(range(1, MOST_ROWS))
+    assert costs.cost_ms(32, 100) > costs.cost_ms(3, 100)
+
+
+def test_a_refinement_that_breaks_off_leaves_the_table_as_it_was() -> None:
+    machine, costs = Machine(), measured()
+
+    def breaks(rows: int) -> float:
+        if machine.timed.count(16) == 3:
+            raise CancelledError("somebody waits")
+        return 2 * machine(rows)
+
+    with pytest.raises(CancelledError):
+        costs.refine(breaks, 100)
+    assert costs.needs_refining(100)
+    assert costs.cost_ms(8, 100) == pytest.approx(true_ms(8, 100))
 
 
 def test_a_depth_that_is_measured_on_a_busy_machine_costs_what_it_does_there_and_is_saved_as_if_idle(

@@ -9,14 +9,16 @@ import pytest
 
 from khepri.agent.protocol import TRIGGER, tool_grammar
 from khepri.engine import worker as engine_worker
+from khepri.engine.assembly import Speculation
 from khepri.engine.backend import Backend, LoadOptions
 from khepri.engine.backends.llama_cpp import LlamaCppBackend
 from khepri.engine.buffer import JobState
 from khepri.engine.disk import DiskTier
+from khepri.engine.draft.suffix import SuffixDrafter
 from khepri.engine.job import Job
 from khepri.engine.prefix import RadixPrefixCache
 from khepri.engine.prefix_cache import PrefixCache
-from khepri.engine.request import Request, SamplingParams, StopReason, ToolCallGrammar
+from khepri.engine.request import DraftMode, Request, SamplingParams, StopReason, ToolCallGrammar
 from khepri.engine.worker import EngineWorker
 from khepri.errors import ContextFullError, DecodeError, KhepriError, ModelLoadError, UsageError
 from khepri.tools.registry import Registry
@@ -492,3 +494,53 @@ def test_a_conversation_that_is_left_is_written_before_another_is_read_ahead(tmp
         worker.prefill_ahead((1, *LONG))
         until(lambda: disk.holds(left) and backend.evaluated[-1] == LONG[54])
     assert disk.holds(left)
+
+
+@pytest.fixture
+def drafting() -> Iterator[tuple[EngineWorker, ScriptedBackend]]:
+    backend = ScriptedBackend()
+    speculation = Speculation(lambda target: [SuffixDrafter()])
+    with EngineWorker(lambda: backend, batch_tokens=64, speculation=speculation) as worker:
+        yield worker, backend
+
+
+def test_an_idle_engine_times_its_passes_thoroughly_and_keeps_the_conversation(
+    drafting: tuple[EngineWorker, ScriptedBackend],
+) -> None:
+    worker, backend = drafting
+    first = worker.submit(Request(PROMPT, 3, draft=DraftMode.SUFFIX)).result()
+    costs = worker._loaded().costs
+    assert costs.needs_refining(0)
+    worker.calibrate()
+    assert not costs.needs_refining(0)
+    before = len(backend.passes)
+    worker.calibrate()
+    assert len(backend.passes) == before, "what is known is not timed again"
+    second = worker.submit(Request((*PROMPT, *first.tokens, 7), 3)).result()
+    assert second.cached_tokens == len(PROMPT) + 2
+
+
+def test_an_idle_engine_calibrates_by_itself(
+    drafting: tuple[EngineWorker, ScriptedBackend], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_worker, "_IDLE_S", 0.01)
+    worker, _ = drafting
+    worker.submit(Request(PROMPT, 3, draft=DraftMode.SUFFIX)).result()
+    deadline = time.monotonic() + 20
+    while worker._loaded().costs.needs_refining(0):
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def test_nobody_waits_for_a_calibration_that_will_not_come(start: Start) -> None:
+    gate = Gate(refuse)
+    worker = start(gate)
+    waiting = threading.Thread(target=worker.calibrate)
+    waiting.start()
+    gate.opened.set()
+    waiting.join(20)
+    assert not waiting.is_alive()
+    worker.calibrate()
+    closed = start(ScriptedBackend)
+    closed.close()
+    closed.calibrate()

@@ -123,6 +123,8 @@ class EngineArm:
         generation = self.worker.submit(request).result()
         if generation.stop_reason is StopReason.CANCELLED:
             raise CancelledError("interrupted")
+        if self.gamma is None:
+            self.worker.calibrate()  # as the engine does when it is idle, which it never is here
         return Run(
             self.name,
             item.class_,

@@ -140,7 +140,7 @@ def test_a_closed_drafter_has_forgotten_everything() -> None:
 
 @pytest.mark.slow
 def test_a_step_with_five_million_tokens_of_repository_takes_less_than_a_millisecond_of_the_processor() -> None:
-    # Frequent tokens come with many occurrences, rare ones with a deep search: as in a text, frequencies fall as 1/rank.
+    # Frequent tokens have many occurrences, rare ones take a deep search; as in a text, frequencies fall as 1/rank.
     random = np.random.default_rng(7)
     text = np.minimum(random.zipf(1.2, 5_000_000), 150_000).astype(np.uint32)
     index = RepositoryIndex.build([text], bytes(32))
