@@ -70,7 +70,14 @@ class Cascade:
         for drafter in self._active:
             drafter.commit(tokens)
 
-    def propose(self, pending_rows: int, depth: int, room: int, complete: Completer = as_it_is) -> Draft | None:
+    def propose(
+        self,
+        pending_rows: int,
+        depth: int,
+        room: int,
+        complete: Completer = as_it_is,
+        likely: Sequence[int] = (),
+    ) -> Draft | None:
         """Return the tokens to check in the next pass, or None if plain decoding is the better bet.
 
         Args:
@@ -80,6 +87,7 @@ class Cascade:
             complete: Returns what a constraint makes of a draft, of so many tokens at most: what it does not allow is
                 left out, what it forces is filled in. A draft that was drawn is not completed, because what is not
                 allowed in it has to be refused.
+            likely: Tokens that a constraint makes likely to come first: drafts that cost nothing go on from there.
         """
         if room < 1:
             return None
@@ -87,15 +95,25 @@ class Cascade:
             if drafter.is_costly:
                 draft = self._bought(drafter, pending_rows, depth, room)
             else:
-                draft = self._offered(drafter, pending_rows, depth, room, complete)
+                draft = self._offered(drafter, pending_rows, depth, room, complete, likely)
             if draft is not None:
                 return draft
         return None
 
-    def _offered(self, drafter: Drafter, pending_rows: int, depth: int, room: int, complete: Completer) -> Draft | None:
+    def _offered(
+        self,
+        drafter: Drafter,
+        pending_rows: int,
+        depth: int,
+        room: int,
+        complete: Completer,
+        likely: Sequence[int],
+    ) -> Draft | None:
         """Let the drafter propose first, as it costs next to nothing, and then decide how much of it to check."""
         most = min(room, self._horizon.most)
-        guess = drafter.propose(most)
+        guess = drafter.propose(most, likely)
+        if likely:
+            guess = Draft((*likely, *(guess.tokens if guess is not None else ())), DrafterName.GRAMMAR)
         completion = complete(guess.tokens, most) if guess is not None else None
         if guess is None or completion is None or not completion.tokens:
             return None
@@ -103,7 +121,7 @@ class Cascade:
         evidence = guess.evidence - sum(self._was_forced[-guess.evidence :]) if guess.evidence else 0
         whole = replace(guess, tokens=completion.tokens, certain=completion.certain, evidence=evidence)
         gamma = self._horizon.choose(
-            drafter.name, whole.evidence, len(whole.tokens), pending_rows, depth, room, certain=whole.certain
+            whole.drafter, whole.evidence, len(whole.tokens), pending_rows, depth, room, certain=whole.certain
         )
         self._horizon.follow(whole, gamma)
         return whole.shortened(gamma) if gamma else None

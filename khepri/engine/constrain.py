@@ -19,6 +19,9 @@ from khepri.engine.backend import Vocabulary
 from khepri.engine.request import ToolCallGrammar
 from khepri.errors import KhepriError
 
+_FOLLOWERS = 16
+"""So many of the tokens that may follow are asked whether they would be joined with the one before."""
+
 
 class _TokenizerSource:
     """A vocabulary in the shape that llguidance's ``TokenizerWrapper`` reads."""
@@ -146,11 +149,38 @@ class Constraint:
             only = np.zeros(self._vocabulary.size, dtype=np.bool_)
             only[forced[0]] = True
             return only
+        return self._allowed_now()
+
+    def _allowed_now(self) -> NDArray[np.bool_]:
         self._matcher.unsafe_compute_mask_ptr(self._mask.ctypes.data, self._mask.nbytes)
         if self._matcher.is_error():
             raise KhepriError(f"the tool grammar failed: {self._matcher.get_error()}")
         bits = np.unpackbits(self._mask.view(np.uint8), bitorder="little")
         return bits[: self._vocabulary.size].view(np.bool_)
+
+    def likely(self) -> tuple[int, ...]:
+        """Return the tokens of a text that must come next but could be cut otherwise; empty where there is none.
+
+        An opening quote is such a text: no other character may come, but it could be a space and a quote. Asked when
+        nothing is forced. Takes some 0.3 ms.
+        """
+        text = self._matcher.compute_ff_bytes() if self._active and not self._matcher.is_stopped() else b""
+        if not text:
+            return ()
+        tokens = self._vocabulary.tokenize(text.decode("utf-8", "replace"))
+        said = self._matcher.try_consume_tokens(tokens)
+        is_end_sure = said < len(tokens) or self._stands_alone(tokens[-1])
+        self._matcher.rollback(said)
+        return tuple(tokens[:said] if is_end_sure else tokens[: said - 1])
+
+    def _stands_alone(self, token: int) -> bool:
+        """Tell if ``token``, which was just said, is mostly not joined with what may follow to a longer one."""
+        if self._matcher.is_stopped():
+            return True
+        followers = np.flatnonzero(self._allowed_now())
+        begin, some = self._vocabulary.piece(token), followers[:: max(1, len(followers) // _FOLLOWERS)]
+        texts = [(begin + self._vocabulary.piece(int(other))).decode("utf-8", "replace") for other in some]
+        return 2 * sum(self._vocabulary.tokenize(text)[:1] == [token] for text in texts) > len(texts)
 
     def complete(self, tokens: Sequence[int], limit: int) -> Completion:
         """Return ``tokens`` as far as the grammar allows them, with what it forces between and after them.

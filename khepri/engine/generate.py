@@ -14,7 +14,7 @@ import numpy as np
 
 from khepri.engine.backend import Backend, Batch, Logits
 from khepri.engine.buffer import JobState, TokenBuffer
-from khepri.engine.cascade import Cascade, as_it_is
+from khepri.engine.cascade import Cascade
 from khepri.engine.constrain import Constraint
 from khepri.engine.draft.drafter import Draft
 from khepri.engine.output import Output
@@ -182,7 +182,9 @@ def _propose(engine: Engine, request: Request, output: Output, pending: Sequence
     if request.gamma is None and room > 0 and engine.costs.needs_measuring(depth):
         engine.costs.measure(lambda rows: _time_pass(engine, pending[-1], rows), depth, _most_rows(engine))
     constraint = output.constraint
-    return engine.cascade.propose(len(pending), depth, room, constraint.complete if constraint else as_it_is)
+    if constraint is None:
+        return engine.cascade.propose(len(pending), depth, room)
+    return engine.cascade.propose(len(pending), depth, room, constraint.complete, constraint.likely())
 
 
 def refine_costs(engine: Engine, tokens: Sequence[int], goes_on: Callable[[], bool]) -> None:

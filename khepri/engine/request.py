@@ -57,6 +57,8 @@ class DrafterName(StrEnum):
 
     FORCED = "forced"
     """The constraint, which allows it only one way; committed without a question to the target."""
+    GRAMMAR = "grammar"
+    """The constraint, which allows one text but several ways to cut it into tokens, and what followed it before."""
     SUFFIX = "suffix"
     """A match of the end of the text with something that was seen before."""
     MODEL = "model"

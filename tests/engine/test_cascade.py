@@ -28,7 +28,7 @@ class CostlyDrafter(Drafter):
     def commit(self, tokens: Sequence[int]) -> None:
         self.tokens.extend(tokens)
 
-    def propose(self, limit: int) -> Draft | None:
+    def propose(self, limit: int, after: Sequence[int] = ()) -> Draft | None:
         self.asked_for.append(limit)
         self._clock.now_s += 0.01 * limit
         return Draft((8,) * limit, self.name)
@@ -138,3 +138,17 @@ def test_interrupt_and_close_reach_every_drafter() -> None:
     asked.close()
     assert suffix.is_closed
     assert model.is_closed
+
+
+def test_a_draft_goes_on_from_what_a_constraint_makes_likely_and_is_its_own_kind() -> None:
+    asked, _, _ = cascade([7, 7], costs())
+    asked.start(Request(PROMPT, 50, draft=DraftMode.SUFFIX))
+    draft = asked.propose(1, 3, 9, likely=(5,))
+    assert draft is not None
+    assert (draft.drafter, draft.tokens) == (DrafterName.GRAMMAR, (5, 7, 7))
+    nothing, _, _ = cascade([], costs())
+    nothing.start(Request(PROMPT, 50, draft=DraftMode.SUFFIX))
+    alone = nothing.propose(1, 3, 9, likely=(5,))
+    assert alone is not None
+    assert alone.tokens == (5,)
+    assert nothing.propose(1, 3, 9) is None

@@ -367,3 +367,47 @@ def test_what_completes_a_draft_is_what_plain_decoding_would_be_left_with(
         assert allowed[token]
         assert not is_certain or allowed.sum() == 1
         constraint.commit(token)
+
+
+class QuotingVocabulary(ByteVocabulary):
+    """A few longer tokens around quotes, as real vocabularies have them."""
+
+    words = (b' "', b' "x', b'":', b'",', b'"}')
+    size = ByteVocabulary.size + len(words)
+
+    def tokenize(self, text: str, *, special: bool = False) -> list[int]:
+        tokens: list[int] = []
+        for byte in text.encode():
+            joined = self.piece(tokens[-1]) + bytes([byte]) if tokens else b""
+            if joined in self.words:
+                tokens[-1] = ByteVocabulary.size + self.words.index(joined)
+            else:
+                tokens.append(byte)
+        return tokens
+
+    def piece(self, token: int, *, special: bool = False) -> bytes:
+        own = token - ByteVocabulary.size
+        return self.words[own] if 0 <= own < len(self.words) else super().piece(token, special=special)
+
+
+def test_a_text_that_must_come_is_likely_in_its_usual_tokens_unless_they_join_with_what_follows() -> None:
+    vocabulary = QuotingVocabulary()
+    lark = 'start: "a: " "\\"" /[a-z]*/ "\\"" (","|"}") "z"'
+    constraint = GrammarCompiler(vocabulary).start(ToolCallGrammar(TRIGGER, lark, 8, forced=True))
+    while forced := constraint.forced():
+        for token in forced:
+            constraint.commit(token)
+    quote, comma = vocabulary.tokenize(' "'), vocabulary.tokenize('",')
+    # Together with an x they would be one token, which the grammar allows as well.
+    assert constraint.likely() == tuple(quote)
+    assert constraint.likely() == tuple(quote), "asking changes nothing"
+    constraint.commit(quote[0])
+    assert constraint.likely() == (), "any letter may come"
+    constraint.commit(ord("b"))
+    assert constraint.likely() == ()
+    constraint.commit(comma[0])
+    assert constraint.forced() or constraint.likely() == (ord("z"),)
+
+
+def test_nothing_is_likely_in_free_text(byte_compiler: GrammarCompiler) -> None:
+    assert byte_compiler.start(grammar(window=3)).likely() == ()

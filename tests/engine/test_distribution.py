@@ -242,7 +242,7 @@ def test_this_test_would_notice_a_loop_that_checks_the_first_token_of_a_draft_on
         return verify(p, drafted, q, random) if is_first else drafted
 
     class Forgetful(FunctionDrafter):
-        def propose(self, limit: int) -> Draft | None:
+        def propose(self, limit: int, after: Sequence[int] = ()) -> Draft | None:
             checked.clear()
             return super().propose(limit)
 

@@ -52,7 +52,7 @@ class FunctionDrafter(Drafter):
     def commit(self, tokens: Sequence[int]) -> None:
         self.tokens.extend(tokens)
 
-    def propose(self, limit: int) -> Draft | None:
+    def propose(self, limit: int, after: Sequence[int] = ()) -> Draft | None:
         assert limit >= 1
         self.limits.append(limit)
         tokens = tuple(self._guess(self.tokens)[:limit])

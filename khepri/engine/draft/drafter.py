@@ -76,10 +76,11 @@ class Drafter(Protocol):
     def commit(self, tokens: Sequence[int]) -> None:
         """Note tokens that the generation has really produced, in order."""
 
-    def propose(self, limit: int) -> Draft | None:
+    def propose(self, limit: int, after: Sequence[int] = ()) -> Draft | None:
         """Return at most ``limit`` tokens (at least 1) that may follow what was committed, or None.
 
-        Nothing is committed by it: the next call of ``commit`` says what really came.
+        ``after`` are tokens that are taken to come first, and are not part of the draft; a costly drafter is given
+        none. Nothing is committed by it: the next call of ``commit`` says what really came.
         """
 
     def interrupt(self) -> None:

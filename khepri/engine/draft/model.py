@@ -80,7 +80,7 @@ class ModelDrafter(Drafter):
         """Note tokens that the generation has really produced; costs nothing until the next draft."""
         self._tokens.extend(tokens)
 
-    def propose(self, limit: int) -> Draft | None:
+    def propose(self, limit: int, after: Sequence[int] = ()) -> Draft | None:
         """Write at most ``limit`` tokens ahead, under the request's sampling parameters.
 
         None if the smaller model's context has no room.

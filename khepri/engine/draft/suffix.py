@@ -73,11 +73,14 @@ class SuffixDrafter(Drafter):
                 if self._trail.is_lost or (self._trail.is_changing and self._trail.most_copied < _LEAST_TRAIL_TOKENS):
                     self._trail = None
 
-    def propose(self, limit: int) -> Draft | None:
+    def propose(self, limit: int, after: Sequence[int] = ()) -> Draft | None:
         """Return at most ``limit`` tokens that followed a place like this one, or None if there was none.
 
-        The draft's evidence is the length of the match, or what comes up to it after a change in a copy.
+        The draft's evidence is the length of the match, or what comes up to it after a change in a copy. What would
+        come after tokens that are not there yet is looked for in the conversation only.
         """
+        if after:
+            return self._after(after, limit)
         length = self._seen.match.length
         if self._trail is not None and length <= self._strange_length(self._trail):
             guess = self._trail.propose(limit)
@@ -103,6 +106,13 @@ class SuffixDrafter(Drafter):
         self._seen = SuffixAutomaton()
         self._replacements = Replacements()
         self._trail = None
+
+    def _after(self, tokens: Sequence[int], limit: int) -> Draft | None:
+        match, successors = self._seen.after(tokens)
+        if not successors:
+            return None
+        best = max(successors, key=lambda each: (each.occurrences, each.position))
+        return _draft(Guess(self._seen.tokens[best.position : best.position + limit], match.length))
 
     def _from_conversation(self, limit: int) -> Guess:
         best = max(self._seen.successors(), key=lambda each: (each.occurrences, each.position))

@@ -93,10 +93,23 @@ class SuffixAutomaton:
         """Return what has followed the match so far, in the order in which it first came."""
         if not self._match.length:
             return []
-        return [
-            Successor(token, self._count[state], self._latest[state])
-            for token, state in self._next[self._earlier].items()
-        ]
+        return self._successors(self._earlier)
+
+    def after(self, tokens: Iterable[int]) -> tuple[Match, list[Successor]]:
+        """Return the match and its successors as they would be if ``tokens`` came next; the text stays as it is."""
+        state, length = self._earlier, self._match.length
+        for token in tokens:
+            while state != _NONE and token not in self._next[state]:
+                state = self._link[state]
+                length = self._length[state] if state != _NONE else 0
+            if state == _NONE:
+                state, length = _ROOT, 0
+            else:
+                state, length = self._next[state][token], length + 1
+        return Match(length, self._latest[state] + 1), self._successors(state) if length else []
+
+    def _successors(self, state: int) -> list[Successor]:
+        return [Successor(token, self._count[at], self._latest[at]) for token, at in self._next[state].items()]
 
     def _add(self, transitions: dict[int, int], link: int, length: int, latest: int, count: int) -> int:
         self._next.append(transitions)

@@ -153,3 +153,12 @@ def test_a_step_with_five_million_tokens_of_repository_takes_less_than_a_millise
         drafter.propose(16)
         steps_ms.append((time.thread_time() - begun) * 1000)
     assert median(steps_ms) < 1
+
+
+def test_a_draft_can_go_on_from_tokens_that_are_not_there_yet() -> None:
+    drafter = started([1, 2, 3, 4, 9, 1])
+    ahead = drafter.propose(4, (2,))
+    assert ahead is not None
+    assert (ahead.tokens, ahead.evidence) == ((3, 4, 9, 1), 2)
+    assert drafter.propose(4, (8,)) is None
+    assert proposed(drafter) == (2, 3, 4, 9), "supposing changes nothing"

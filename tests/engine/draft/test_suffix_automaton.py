@@ -51,3 +51,22 @@ def test_a_text_of_one_token_keeps_the_number_of_states_linear() -> None:
     automaton = SuffixAutomaton([7] * 20_000)
     assert automaton.match.length == 19_999
     assert automaton.tokens == [7] * 20_000
+
+
+@given(texts, st.lists(st.integers(0, 4), min_size=1, max_size=5))
+def test_looking_ahead_finds_what_stands_in_the_text_and_leaves_it_as_it_was(text: list[int], ahead: list[int]) -> None:
+    automaton = SuffixAutomaton(text)
+    before = (automaton.match, automaton.successors(), list(automaton.tokens))
+    whole = text + ahead
+    ends = [whole[len(whole) - n :] for n in range(len(whole), 0, -1)]
+    stands = [end for end in ends if any(text[i : i + len(end)] == end for i in range(len(text)))]
+    match, successors = automaton.after(ahead)
+    assert match.length == (len(stands[0]) if stands else 0)
+    assert text[match.follows - match.length : match.follows] == (stands[0] if stands else [])
+    assert {each.token for each in successors} == {
+        text[i + match.length]
+        for i in range(len(text) - match.length)
+        if stands and text[i : i + match.length] == stands[0]
+    }
+    assert all(text[each.position] == each.token for each in successors)
+    assert (automaton.match, automaton.successors(), automaton.tokens) == before
