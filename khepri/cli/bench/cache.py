@@ -55,6 +55,8 @@ class Findings:
     """Name of the target."""
     kv_type: str
     """Precision of the keys and values in all parts but the last."""
+    preamble_tokens: int
+    """Tokens of the preamble that all turns begin with."""
     turns: Sequence[Turn]
     """A conversation that grows."""
     uncached_ms: float
@@ -112,8 +114,9 @@ class Findings:
                 median(self.gains) >= _LEAST_GAIN,
             ),
             (
-                f"a new process restores the preamble in {restart.restore_ms:.0f} ms (under 1000 ms)",
-                restart.restore_ms < _MOST_RESTORE_MS,
+                f"a new process restores {restart.restored_tokens:,} of the preamble's {self.preamble_tokens:,} tokens "
+                f"in {restart.restore_ms:.0f} ms (all of them, under 1000 ms)",
+                restart.restored_tokens == self.preamble_tokens and restart.restore_ms < _MOST_RESTORE_MS,
             ),
             (
                 f"which is {self.restore_share:.2%} of its prefill (under 3 %)",
@@ -182,6 +185,7 @@ def _measure(target: Target, scale: Scale, folder: Path, progress: Progress) -> 
         machine=f"{describe_cpu().name}, {target.options.threads} threads",
         model=target.model.name,
         kv_type=kv_type,
+        preamble_tokens=scale.preamble_tokens,
         turns=turns,
         uncached_ms=uncached.ttft_ms,
         write_ms=write_ms,
