@@ -136,11 +136,8 @@ def plan_grammar(manifests: Sequence[Manifest], found: Sequence[Candidate], file
     rules = ["start: call"]
     alternatives = []
     names = _new_names(task, found)
-    for manifest in _fitting(manifests, task):
-        required = manifest.parameters.get("required")
-        properties = manifest.parameters.get("properties")
-        assert isinstance(properties, dict)
-        assert isinstance(required, list)
+    kinds = [(manifest, *kind) for manifest in _fitting(manifests, task) for kind in _kinds_of_calls(manifest)]
+    for number, (manifest, required, properties) in enumerate(kinds):
         fitting = [each for each in found if not manifest.kinds or not each.symbol or each.kind in manifest.kinds]
         if "symbol" in required and not any(each.symbol for each in fitting):
             continue
@@ -150,7 +147,7 @@ def plan_grammar(manifests: Sequence[Manifest], found: Sequence[Candidate], file
         for name, schema in properties.items():
             if name in _LATER or name == "symbol" or not isinstance(schema, dict):
                 continue
-            rule = f"{manifest.name}_{name}"
+            rule = f"{manifest.name}_{number}_{name}"
             if schema.get("format") == "file" and name in required:
                 rules.append(f"{rule}: {_places(fitting, files, needs_symbol='symbol' in required)}")
                 sequence.append(rule)
@@ -171,6 +168,27 @@ def plan_grammar(manifests: Sequence[Manifest], found: Sequence[Candidate], file
     rules.append(f'call: "{TRIGGER}\\n{{\\"name\\": " choice "}}\\n{CALL_END}"')
     rules.append("choice: " + " | ".join(alternatives))
     return "\n".join(rules)
+
+
+def _kinds_of_calls(manifest: Manifest) -> list[tuple[Sequence[JsonValue], Mapping[str, JsonValue]]]:
+    """Return the required parameters and all parameters of each kind of call that a tool takes.
+
+    They are one kind, unless a parameter says that some of its values need other parameters (``needs``).
+    """
+    required, properties = manifest.parameters.get("required"), manifest.parameters.get("properties")
+    assert isinstance(properties, dict)
+    assert isinstance(required, list)
+    for name, schema in properties.items():
+        if isinstance(schema, dict) and isinstance(needs := schema.get("needs"), dict):
+            values = schema.get("enum")
+            assert isinstance(values, list)
+            others = {**properties, name: {**schema, "enum": [value for value in values if value not in needs]}}
+            kinds: list[tuple[Sequence[JsonValue], Mapping[str, JsonValue]]] = [(required, others)]
+            for value, needed in needs.items():
+                assert isinstance(needed, list)
+                kinds.append(([*required, *needed], {**properties, name: {**schema, "enum": [value]}}))
+            return kinds
+    return [(required, properties)]
 
 
 def _places(found: Sequence[Candidate], files: Sequence[str], *, needs_symbol: bool) -> str:

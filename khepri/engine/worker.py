@@ -16,11 +16,12 @@ from khepri.engine.ahead import Ahead
 from khepri.engine.assembly import NO_SPECULATION, CacheMaker, Speculation, build_engine
 from khepri.engine.backend import Backend, Vocabulary
 from khepri.engine.constrain import Constraint, GrammarCompiler
-from khepri.engine.generate import Engine, generate, prefill_ahead, refine_costs
+from khepri.engine.generate import Engine, generate, prefill_ahead
 from khepri.engine.horizon import DrafterStatistics
 from khepri.engine.job import Job
 from khepri.engine.prefix import choose_cache
 from khepri.engine.request import DrafterName, Generation, Request, StopReason
+from khepri.engine.spare_time import SpareTime
 from khepri.errors import CancelledError, KhepriError, UsageError
 
 _QUEUE_JOBS = 8
@@ -90,8 +91,7 @@ class EngineWorker:
         self._engine: Engine | None = None
         self._jobs: queue.Queue[_Waiting] = queue.Queue(_QUEUE_JOBS)
         self._ahead: Ahead | None = None
-        self._tail: tuple[int, ...] = ()
-        self._answered: tuple[int, ...] = ()
+        self._spare = SpareTime()
         self._ready = threading.Event()
         self.loaded_s = 0.0
         """When the load ended, on the clock's scale; 0 before."""
@@ -201,8 +201,7 @@ class EngineWorker:
 
         Any thread; returns at once. The latest call counts.
         """
-        with self._lock:
-            self._tail = tuple(tokens)
+        self._spare.keep(tokens)
 
     def rest(self) -> None:
         """Have what was kept written now rather than later: the conversation is left, and another may take its place.
@@ -210,7 +209,7 @@ class EngineWorker:
         Any thread; returns at once. A request goes first, and may be the end of what was not written yet.
         """
         with self._lock, suppress(queue.Full):
-            if self._tail and not self._closing.is_set():
+            if self._spare.has_tail and not self._closing.is_set():
                 self._jobs.put_nowait(_Rest())
 
     def calibrate(self) -> None:
@@ -280,7 +279,7 @@ class EngineWorker:
         try:
             while (job := self._next_job(engine)) is not None:
                 self._serve(engine, job)
-            self._keep_tail(engine)
+            self._spare.hand_over(engine)
             engine.cache.finish()
             self._speculation.save_costs(engine.backend, engine.costs)
         finally:
@@ -289,21 +288,18 @@ class EngineWorker:
             compiling.join()  # an interpreter that ends under its native code would crash
 
     def _next_job(self, engine: Engine) -> Job | None:
-        """Wait for a job; what is worth keeping is written meanwhile, once the caller is heard of no more."""
+        """Wait for a job; spare time is made use of once the caller is heard of no more."""
         while True:
             try:
-                is_idle_soon = engine.cache.has_unwritten or self._can_refine(engine)
-                job = self._jobs.get(timeout=_IDLE_S if is_idle_soon else _IDLE_TAIL_S)
+                job = self._jobs.get(timeout=_IDLE_S if self._spare.is_wanted(engine) else _IDLE_TAIL_S)
             except queue.Empty:
-                self._write_back(engine, self._jobs.empty, with_tail=not engine.cache.has_unwritten)
-                self._refine(engine, self._jobs.empty)
+                self._spare.use(engine, self._jobs.empty)
                 continue
             if isinstance(job, _Calibration):
-                self._refine(engine, lambda: not self._closing.is_set())
+                self._spare.refine(engine, lambda: not self._closing.is_set())
                 job.ended.set()
-                continue
-            if isinstance(job, _Rest):
-                self._write_back(engine, self._is_unasked, with_tail=True)
+            elif isinstance(job, _Rest):
+                self._spare.write_all(engine, self._is_unasked)
             elif not isinstance(job, Ahead):
                 return job
             elif self._jobs.empty():
@@ -313,31 +309,6 @@ class EngineWorker:
         """True if no request waits, and nobody wants to leave."""
         with self._jobs.mutex:
             return not any(waiting is None or isinstance(waiting, Job) for waiting in self._jobs.queue)
-
-    def _write_back(self, engine: Engine, goes_on: Callable[[], bool], *, with_tail: bool) -> None:
-        """Have what is worth keeping written, as long as nobody wants something else."""
-        if with_tail:
-            self._keep_tail(engine)
-        while goes_on() and engine.cache.write_back(goes_on):
-            pass
-
-    def _keep_tail(self, engine: Engine) -> None:
-        with self._lock:
-            tail, self._tail = self._tail, ()
-        if tail:
-            engine.cache.keep(tail, is_tail=True)
-
-    def _can_refine(self, engine: Engine) -> bool:
-        """True if drafts depend on what passes cost where the last answer ended, and that was timed in haste."""
-        is_drafting = engine.cascade.is_active and engine.backend.capabilities.can_remove_tail
-        return is_drafting and bool(self._answered) and engine.costs.needs_refining(len(self._answered) - 1)
-
-    def _refine(self, engine: Engine, goes_on: Callable[[], bool]) -> None:
-        """Time passes there, once for each answer; an attempt that is broken off waits for the next one."""
-        if self._can_refine(engine):
-            answered, self._answered = self._answered, ()
-            with suppress(KhepriError):  # a request that meets the same error says it to whoever asked
-                refine_costs(engine, answered, goes_on)
 
     def _prefill_ahead(self, engine: Engine, ahead: Ahead) -> None:
         try:
@@ -381,9 +352,10 @@ class EngineWorker:
         try:
             outcome: Generation | None = self._generate(engine, job)
             error = None
-            self._answered = (*job.request.prompt, *outcome.tokens)
         except BaseException as raised:  # one failed job must leave the engine usable for the next
             outcome, error = None, raised
+        if outcome is not None:
+            self._spare.note_answer((*job.request.prompt, *outcome.tokens))
         with self._lock:
             self._running = None
             engine.backend.resume()

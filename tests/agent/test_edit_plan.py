@@ -128,3 +128,11 @@ def test_a_new_name_is_no_target_and_an_ordinal_no_name(root: Path) -> None:
     assert not allows(root, task, call)
     assert not allows(root, task, planned("rewrite", path="src/quoting.py", symbol="quote"))
     assert allows(root, task, planned("rewrite", path="src/quoting.py", symbol="unquote"))
+
+
+def test_a_parameter_is_renamed_to_something(root: Path) -> None:
+    task = "Rename the parameter count of fetch to size"
+    given = {"path": "src/net.py", "symbol": "fetch"}
+    assert allows(root, task, planned("parameter", **given, action="rename", name="count", new_name="size"))
+    assert not allows(root, task, planned("parameter", **given, action="rename", name="count"))
+    assert allows(root, task, planned("parameter", **given, action="remove", name="count"))
