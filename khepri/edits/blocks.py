@@ -5,7 +5,7 @@ from typing import Final
 
 from khepri.edits.change import FileChange
 from khepri.edits.exact import replace_text
-from khepri.edits.guard import check_complete, check_kept, check_syntax
+from khepri.edits.guard import check_changed, check_complete, check_kept, check_syntax
 from khepri.edits.locate import Target
 from khepri.edits.refusal import EditRefusedError, Refusal
 
@@ -33,6 +33,7 @@ def with_blocks(target: Target, written: str, task: str) -> FileChange:
     lines = source.text.split("\n")
     lines[target.start_line - 1 : target.end_line] = part.split("\n")
     text = "\n".join(lines) if target.symbol else part
+    check_changed(source.text, text)
     check_complete(source.text, text)
     check_syntax(source.path, source.text, text)
     check_kept(source.path, source.text, text, task)

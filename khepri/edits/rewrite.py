@@ -10,8 +10,9 @@ from typing import Final
 
 from khepri.edits.change import FileChange
 from khepri.edits.exact import replace_text
-from khepri.edits.guard import check_complete, check_kept, check_syntax
+from khepri.edits.guard import check_changed, check_complete, check_kept, check_syntax
 from khepri.edits.locate import Target
+from khepri.edits.neighbours import refuse_second, without_copies, without_frame
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.repo.symbols import outline
 
@@ -35,19 +36,23 @@ def rewritten(target: Target, written: str, task: str) -> FileChange:
     source = target.source
     if not target.symbol:
         new_text = code + ("\n" if source.text.endswith("\n") or not source.text else "")
+        check_changed(source.text, new_text)
         check_complete(source.text, new_text)
         check_syntax(source.path, source.text, new_text)
         check_kept(source.path, source.text, new_text, task)
     else:
         imports, code = split_imports(target, code)
-        code = _indented_as(target.text, code)
-        if not imports:
-            check_complete(target.text, code)
+        code = without_copies(target, _indented_as(target.text, without_frame(target, code)))
+        # An import that the old code lacks is a change of its own.
+        if not any(_serves(line, code) for line in imports):
+            check_changed(target.text, code)
+        check_complete(target.text, code)
         lines = source.text.split("\n")
         lines[target.start_line - 1 : target.end_line] = code.split("\n")
         new_text = with_imports("\n".join(lines), imports)
         check_syntax(source.path, source.text, new_text)
         _refuse_other(target, code)
+        refuse_second(target, new_text)
         check_kept(source.path, target.text, code, task)
     after = replace_text(source.data, new_text)
     if after == source.data:
@@ -66,6 +71,20 @@ def split_imports(target: Target, code: str) -> tuple[list[str], str]:
         if line:
             imports.append(line)
     return (imports, "\n".join(lines)) if lines else ([], code)
+
+
+def _serves(statement: str, code: str) -> bool:
+    """Return True for an import that binds a name of the code, or what cannot be told."""
+    try:
+        node = ast.parse(statement).body[0]
+    except (SyntaxError, IndexError):
+        return True
+    if not isinstance(node, ast.Import | ast.ImportFrom):
+        return True
+    if isinstance(node, ast.ImportFrom) and (node.module == "__future__" or node.names[0].name == "*"):
+        return True
+    names = (alias.asname or alias.name.partition(".")[0] for alias in node.names)
+    return any(re.search(rf"\b{re.escape(name)}\b", code) for name in names)
 
 
 def _indented_as(old: str, code: str) -> str:

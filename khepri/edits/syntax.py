@@ -1,6 +1,5 @@
-"""Whether a text is sound in its language: Python's own parser for Python, tree-sitter for every language it has."""
+"""Whether a text is sound in its language: Python's own compiler for Python, tree-sitter for every language it has."""
 
-import ast
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
@@ -58,9 +57,10 @@ def _language(path: str, text: str) -> str | None:
 def _python_fault(text: str) -> SyntaxFault | None:
     try:
         with warnings.catch_warnings():
-            # Python warns of doubtful escapes and comparisons in the code that it parses.
+            # Python warns of doubtful escapes and comparisons in the code that it compiles.
             warnings.simplefilter("ignore")
-            ast.parse(text)
+            # The parser alone takes a `break` outside a loop, an `await` outside an async function and their like.
+            compile(text, "<text>", "exec", dont_inherit=True)
     except SyntaxError as error:
         return SyntaxFault(error.lineno or 1, error.msg)
     except (ValueError, RecursionError, MemoryError) as error:

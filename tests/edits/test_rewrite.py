@@ -97,6 +97,99 @@ def test_each_guard_has_its_reason(root: Path, symbol: str, written: str, task: 
     assert caught.value.hint
 
 
+def test_code_behind_an_import_passes_the_same_guards(root: Path) -> None:
+    left_out = RUN.replace("print(total)", "# ... rest of the code unchanged")
+    for written, reason in ((left_out, Refusal.PLACEHOLDER), (RUN, Refusal.NO_OP)):
+        with pytest.raises(EditRefusedError) as caught:
+            rewritten(target(root), f"import re\n\n{written}", "x")
+        assert caught.value.reason is reason
+
+
+def test_an_import_that_the_old_code_lacks_is_a_change(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("def f(x):\n    return re.escape(x)\n", encoding="utf-8")
+    written = "import re\n\ndef f(x):\n    return re.escape(x)"
+    assert rewritten(target(tmp_path, "f", "a.py"), written, "mend the NameError").after == (
+        b"import re\ndef f(x):\n    return re.escape(x)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "body", ["await os", "break", "nonlocal zz\n    return 1", "return 1\nreturn 2", "print(x := (y := 1) = 2)"]
+)
+def test_what_only_the_compiler_sees_is_a_syntax_error_too(root: Path, body: str) -> None:
+    with pytest.raises(EditRefusedError) as caught:
+        rewritten(target(root, "helper"), f"def helper():\n    {body}", "x")
+    assert caught.value.reason is Refusal.SYNTAX
+
+
+def test_a_class_around_the_method_comes_off(root: Path) -> None:
+    new = RUN.replace("total = 0", "total = 1")
+    stop = "    def stop(self):\n        return os.getpid()"
+    for written in (f"class App:\n{new}", f"class App:\n{new}\n\n{stop}", f"{new}\n\n{stop}"):
+        assert rewritten(target(root), written, "start at 1").after == APP.replace("total = 0", "total = 1").encode()
+
+
+def test_a_class_around_the_method_comes_off_in_other_languages(tmp_path: Path) -> None:
+    text = "class App {\n  run() {\n    return 1;\n  }\n\n  stop() {\n    return 2;\n  }\n}\n"
+    (tmp_path / "a.js").write_text(text, encoding="utf-8")
+    written = "class App {\n  run() {\n    return 3;\n  }\n}"
+    change = rewritten(target(tmp_path, "App.run", "a.js"), written, "return 3")
+    assert change.after == text.replace("return 1", "return 3").encode()
+
+
+@pytest.mark.parametrize(
+    ("symbol", "written", "reason"),
+    [
+        ("App.run", RUN.replace("0", "1") + "\n\n    def stop(self):\n        return 2", Refusal.AMBIGUOUS),
+        ("helper", "def helper():\n    return 2\n\n\nclass App:\n    pass", Refusal.AMBIGUOUS),
+        ("App.run", "class App:\n    limit = 3\n\n" + RUN.replace("0", "1"), Refusal.MALFORMED),
+    ],
+)
+def test_a_second_version_of_a_neighbour_is_refused(root: Path, symbol: str, written: str, reason: Refusal) -> None:
+    with pytest.raises(EditRefusedError) as caught:
+        rewritten(target(root, symbol), written, "x")
+    assert caught.value.reason is reason
+
+
+def test_a_new_neighbour_may_come_along(root: Path) -> None:
+    written = "def helper():\n    return _one()\n\n\ndef _one():\n    return 1"
+    after = rewritten(target(root, "helper"), written, "use a function of its own").after
+    assert after == APP.replace("def helper():\n    return 1", written).encode()
+
+
+SHORT = "def strip(text):\n    if text is None:\n        raise ValueError\n    return text\n"
+LONG = SHORT + "\n".join(f"    text = text.replace('{letter}', '')" for letter in "abcdefg") + "\n"
+
+
+@pytest.mark.parametrize(
+    ("task", "may"),
+    [
+        ("strip should raise ValueError for None", False),
+        ("raise ValueError in strip for None", False),
+        ("`strip` raises ValueError for None", False),
+        ("split_words calls strip(None): raise ValueError", False),
+        ("document in clean.py that whitespace is not stripped", False),
+        ("raise ValueError for None and don't remove a check", False),
+        ("raise ValueError for None and never remove a check", False),
+        ("raise ValueError for an empty text", False),
+        ("raiseValueError is used by removeAll", False),
+        ("simplify strip", True),
+        ("strip should be simplified", True),
+        ("remove the replacements from strip, and do not touch the check", True),
+        ("Reduce `strip` to its check", True),
+        ("empty the function", True),
+    ],
+)
+def test_only_a_word_that_asks_for_less_code_allows_it(tmp_path: Path, task: str, may: bool) -> None:
+    (tmp_path / "a.py").write_text(LONG, encoding="utf-8")
+    if may:
+        assert rewritten(target(tmp_path, "strip", "a.py"), SHORT, task).after == SHORT.encode()
+        return
+    with pytest.raises(EditRefusedError) as caught:
+        rewritten(target(tmp_path, "strip", "a.py"), SHORT, task)
+    assert caught.value.reason is Refusal.SHRINKAGE
+
+
 def test_a_task_that_says_so_may_shorten(root: Path) -> None:
     written = "    def run(self, count):\n        return sum(range(count))"
     assert rewritten(target(root), written, "simplify run").after
