@@ -10,7 +10,18 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from khepri.agent.shell_words import SimpleCommand, Word, commands_of
+from khepri.agent.known_programs import (
+    CODE_MODULES,
+    GIT_HELPER,
+    MORE_POWER,
+    QUIET,
+    QUIET_GIT,
+    RUNS_SCRIPTS,
+    SUBSCRIPT,
+    is_harmless_output,
+    loads_more,
+)
+from khepri.agent.shell_words import Assignment, SimpleCommand, Word, parse_line
 from khepri.agent.wrappers import (
     CODE_FIRST,
     CODE_OPTIONS,
@@ -22,8 +33,12 @@ from khepri.agent.wrappers import (
 )
 
 _MOST_DEPTH: Final = 6
+_MOST_WORDS: Final = 200
+"""More than a pattern has."""
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)\+?=")
 _NO_WORD: Final = re.compile(r"[^\w./~@%+:-]+")
+_ATTACHED: Final = re.compile(r"(?<![\w-])-[A-Za-z](?=[A-Za-z./])|:")
+"""What may stand before a command within a word: the letter of an option, or a colon as in ``EXEC:a``."""
 _FIND_ACTIONS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _GIT: Final = Wrapper(
     flags="pP",
@@ -51,7 +66,7 @@ class Reading:
     commands: tuple[tuple[Word, ...], ...] = ()
     """The words of each command, its name first, which is literal."""
     guesses: tuple[tuple[Word, ...], ...] = ()
-    """The same for what may be one."""
+    """The same for what may be one, or what only a denial speaks of: the wrapper of a command."""
     clarity: Clarity = Clarity.CLEAR
 
     def __add__(self, other: "Reading") -> "Reading":
@@ -67,20 +82,30 @@ def read_line(line: str) -> Reading:
 
 
 def _line(line: str, depth: int) -> Reading:
-    commands = commands_of(line) if depth <= _MOST_DEPTH else None
-    if commands is None:
+    parsed = parse_line(line) if depth <= _MOST_DEPTH else None
+    if parsed is None:
         return _OPAQUE
-    reading = Reading()
-    for command in commands:
+    reading = Reading(clarity=Clarity.CLEAR if all(map(is_harmless_output, parsed.written)) else Clarity.PARTLY)
+    for command in parsed.commands:
         reading += _command(command, depth)
     return reading
 
 
 def _command(command: SimpleCommand, depth: int) -> Reading:
     reading = _words(command.words, depth)
-    if PATHS.intersection(command.assigned):
-        reading += Reading(guesses=_suffixes(command.words), clarity=Clarity.PARTLY)
+    for variable in command.assigned:
+        reading += _set(variable, command.words)
     return reading
+
+
+def _set(variable: Assignment, words: Sequence[Word]) -> Reading:
+    """Return what may be run besides because a variable is set for some words."""
+    if not loads_more(variable):
+        return Reading()
+    guesses = _hidden([variable.value])
+    if variable.name in PATHS:
+        guesses += _suffixes(words)
+    return Reading(guesses=guesses, clarity=Clarity.PARTLY)
 
 
 def _words(words: Sequence[Word], depth: int) -> Reading:
@@ -91,23 +116,44 @@ def _words(words: Sequence[Word], depth: int) -> Reading:
         return _OPAQUE
     name = words[0].text.rpartition("/")[2]
     wrapper = WRAPPERS.get(name)
-    if name in SHELLS:
-        return _shell(name, words, depth)
-    if wrapper is not None and _is_wrapped(wrapper, words):
-        return _behind(name, wrapper, words, depth)
     own = Reading((tuple(words),))
+    seen = own if name in MORE_POWER else Reading(guesses=(tuple(words),))
+    if name in SHELLS:
+        return seen + _shell(name, words, depth)
+    if wrapper is not None and _is_wrapped(wrapper, words):
+        return seen + _behind(name, wrapper, words, depth)
+    if name in (".", "source"):
+        return own + _sourced(words[1:])
     if name in RENAMING:
         return own + _OPAQUE
     if name in ("eval", "trap"):
         lines = words[1:] if name == "eval" else words[1:2]
-        return _joined(lines, depth)
+        return seen + _joined(lines, depth)
     if name == "find":
         return own + _found(words, depth)
     if name == "git":
         return _git(words)
     if _holds_code(name, words):
         return own + Reading(guesses=_suffixes(words[1:]), clarity=Clarity.PARTLY)
-    return own
+    if name in QUIET or name.rstrip("0123456789.") in RUNS_SCRIPTS:
+        return own + _worked_out(words[1:])
+    return own + Reading(guesses=_hidden(words[1:]))
+
+
+def _worked_out(words: Sequence[Word]) -> Reading:
+    """Return what the words of a quiet program may run all the same, or make others run."""
+    reading = Reading(guesses=_suffixes([word for word in words if SUBSCRIPT.search(word.text)]))
+    for word in words:
+        if match := _ASSIGNMENT.match(word.text):
+            reading += _set(Assignment(match[1], Word(word.text[match.end() :], word.is_literal)), [])
+    return reading
+
+
+def _sourced(words: Sequence[Word]) -> Reading:
+    """Return what a shell runs that reads a script; nothing more is known of a file's."""
+    if not words or not words[0].is_literal or words[0].text.startswith(("/dev/", "/proc/")):
+        return _OPAQUE
+    return Reading(guesses=(tuple(words),))
 
 
 def _is_wrapped(wrapper: Wrapper, words: Sequence[Word]) -> bool:
@@ -139,8 +185,7 @@ def _behind(name: str, wrapper: Wrapper, words: Sequence[Word], depth: int) -> R
     if wrapper.joins:
         return _joined(rest, depth) + _words(rest, depth + 1)
     while rest and (match := _ASSIGNMENT.match(rest[0].text)):
-        if match[1] in PATHS:
-            reading += Reading(guesses=_suffixes(rest[1:]), clarity=Clarity.PARTLY)
+        reading += _set(Assignment(match[1], Word(rest[0].text[match.end() :], rest[0].is_literal)), rest[1:])
         rest = rest[1:]
     if not rest:
         return _OPAQUE if wrapper.opens_shell else Reading((tuple(words),))
@@ -167,9 +212,7 @@ def _shell(name: str, words: Sequence[Word], depth: int) -> Reading:
         return _OPAQUE
     if lines is not None and _LINE_BEHIND in lines:
         return _joined(rest[:1], depth) if rest else _OPAQUE
-    if not rest or not rest[0].is_literal or rest[0].text.startswith("/dev/"):
-        return _OPAQUE
-    return Reading((tuple(words),), guesses=(tuple(rest),))
+    return Reading((tuple(words),)) + _sourced(rest)
 
 
 _LINE_BEHIND: Final = Word("-c", True)
@@ -250,6 +293,8 @@ def _found(words: Sequence[Word], depth: int) -> Reading:
 def _git(words: Sequence[Word]) -> Reading:
     rest, _, is_known = _after_options(_GIT, words[1:])
     own = Reading(((words[0], *rest),))
+    if rest and (rest[0].text not in QUIET_GIT or any(GIT_HELPER.match(word.text) for word in rest)):
+        own += Reading(guesses=_hidden(rest[1:]))
     # An alias or a helper that is set on the command line may be any command.
     return own if is_known else own + Reading(guesses=_suffixes(words[1:], "git"), clarity=_clarity(words[1:]))
 
@@ -260,9 +305,9 @@ def _holds_code(name: str, words: Sequence[Word]) -> bool:
     letters = CODE_OPTIONS.get(name.rstrip("0123456789."))
     if letters is None:
         return False
-    for word in words[1:]:
+    for place, word in enumerate(words[1:], start=2):
         if re.match(r"-[A-Za-z]*m$", word.text):
-            return False
+            return any(following.text in CODE_MODULES for following in words[place : place + 1])
         if re.match(rf"-[A-Za-z]*[{letters}]|--(?:eval|print|execute|run)\b", word.text):
             return True
     return False
@@ -276,4 +321,17 @@ def _suffixes(words: Sequence[Word], name: str = "") -> tuple[tuple[Word, ...], 
     """Return everything in some words that looks as if a command might begin with it, or the rest of ``name``."""
     pieces = [Word(piece, True) for word in words for piece in _NO_WORD.split(word.text) if piece]
     named = [Word(name, True)] if name else []
-    return tuple((*first, *pieces[at:]) for at in range(len(pieces)) for first in ([], named)[: 1 + bool(named)])
+    return tuple(
+        (*first, *pieces[at : at + _MOST_WORDS])
+        for at in range(len(pieces))
+        for first in ([], named)[: 1 + bool(named)]
+    )
+
+
+def _hidden(words: Sequence[Word]) -> tuple[tuple[Word, ...], ...]:
+    """Return everything in the words of a program of unknown habits that may be a command which it runs."""
+    found = _suffixes(words)
+    if any(_ATTACHED.search(word.text) for word in words):
+        found += _suffixes([Word(_ATTACHED.sub(" ", word.text), True) for word in words])
+    calls = [each for each in found if each[0].text.rpartition("/")[2] == "git"]
+    return (*found, *((each[0], *_after_options(_GIT, each[1:])[0]) for each in calls))

@@ -32,17 +32,35 @@ class Word:
 
 
 @dataclass(frozen=True)
+class Assignment:
+    """A variable that is set."""
+
+    name: str
+    value: Word
+
+
+@dataclass(frozen=True)
 class SimpleCommand:
     """One command of a line, as the shell would start it."""
 
     words: tuple[Word, ...]
     """Its name first; never empty."""
-    assigned: tuple[str, ...]
+    assigned: tuple[Assignment, ...]
     """The variables that are set for it."""
 
 
-def commands_of(line: str) -> tuple[SimpleCommand, ...] | None:
-    """Return the simple commands of a shell line, outer ones first; None if it is no valid line.
+@dataclass(frozen=True)
+class ShellLine:
+    """A line taken apart."""
+
+    commands: tuple[SimpleCommand, ...]
+    """Outer ones first."""
+    written: tuple[Word, ...]
+    """The files into which it redirects something."""
+
+
+def parse_line(line: str) -> ShellLine | None:
+    """Take a shell line apart; None if it is no valid line.
 
     Variables that are set for no command of their own are noted with the command ``export``, which does the same.
     """
@@ -52,7 +70,7 @@ def commands_of(line: str) -> tuple[SimpleCommand, ...] | None:
     root = get_parser("bash").parse(line.replace("\\\n", "").encode("utf-8", "replace")).root_node
     if root.has_error or any(_swallows_words(node) for node in _nodes(root)):
         return None
-    return tuple(_commands(root))
+    return ShellLine(tuple(_commands(root)), tuple(_written(root)))
 
 
 def _nodes(root: "Node") -> Iterator["Node"]:
@@ -66,6 +84,14 @@ def _nodes(root: "Node") -> Iterator["Node"]:
 def _swallows_words(node: "Node") -> bool:
     """Return True for a redirection to which the grammar gives words that are the command's."""
     return node.type == "file_redirect" and len(node.children_by_field_name("destination")) > 1
+
+
+def _written(root: "Node") -> Iterator[Word]:
+    for node in _nodes(root):
+        if node.type == "file_redirect" and any(">" in child.type for child in node.children):
+            target = node.child_by_field_name("destination")
+            if target is not None and target.type != "number":
+                yield _word(target)
 
 
 def _commands(root: "Node") -> Iterator[SimpleCommand]:
@@ -94,12 +120,14 @@ def _words(command: "Node") -> tuple[Word, ...]:
     return tuple(words)
 
 
-def _assigned(command: "Node") -> tuple[str, ...]:
+def _assigned(command: "Node") -> tuple[Assignment, ...]:
     return tuple(_variable(child) for child in command.children if child.type == "variable_assignment")
 
 
-def _variable(assignment: "Node") -> str:
-    return re.split(r"[+=\[]", _text(assignment), maxsplit=1)[0]
+def _variable(assignment: "Node") -> Assignment:
+    value = assignment.child_by_field_name("value")
+    name = re.split(r"[+=\[]", _text(assignment), maxsplit=1)[0]
+    return Assignment(name, Word("", True) if value is None else _word(value))
 
 
 def _word(node: "Node") -> Word:

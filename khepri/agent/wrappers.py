@@ -166,7 +166,8 @@ _SHELL: Final = Wrapper(
     long_flags=_long("login norc noprofile posix restricted verbose noediting"),
     long_valued=_long("rcfile init-file"),
 )
-SHELLS: Final = dict.fromkeys(("sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash"), _SHELL)
+_NAMES: Final = ("sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "yash", "csh", "tcsh")
+SHELLS: Final = dict.fromkeys(_NAMES, _SHELL) | {"fish": Wrapper(flags="ilnPNc")}
 """By their names, with their options; ``-c`` means that the first word behind the options is a line."""
 CODE_OPTIONS: Final = {
     "python": "c",

@@ -96,6 +96,43 @@ HIDDEN = [
     "time -p rm x",
     "sh -c 'sh -c \"sh -c rm\"'",
 ]
+UNKNOWN = [
+    "git bisect run rm x",
+    "git submodule foreach 'rm x'",
+    "git rebase --exec 'rm x' HEAD~1",
+    "git rebase -x'rm x' HEAD~1",
+    "git filter-branch --tree-filter 'rm x'",
+    "git fetch --upload-pack='rm x' origin",
+    "setpriv rm x",
+    "prlimit --nofile=10 rm x",
+    "setarch x86_64 rm x",
+    "systemd-run rm x",
+    "nsenter -t 1 /bin/rm x",
+    "choom -n 1 -- rm x",
+    "sg root -c 'rm x'",
+    "fish -c 'rm x'",
+    "csh -c 'rm x'",
+    "echo 'rm x' | fish",
+    "toybox rm x",
+    "uvx rm x",
+    "conda run rm x",
+    "a-program-of-tomorrow --then='env rm x'",
+    "source /dev/stdin <<< 'rm x'",
+    ". <(echo rm x)",
+    ". ./rm",
+    "mapfile -C 'rm x' a",
+    "tar --checkpoint-action=exec='rm x' -cf /dev/null .",
+    "socat EXEC:'rm x' -",
+    "xterm -erm",
+    "sed '1e rm x' f",
+    "test -v 'a[$(rm x)]'",
+    "python -m timeit -s 'import os' 'os.system(\"rm x\")'",
+    "GIT_PAGER='rm x' git log",
+    "PAGER='rm x' man ls",
+    "export 'GIT_EDITOR=rm x'; git commit",
+    "env BASH_ENV=rm bash -c true",
+]
+"""Programs of which nothing is known, and what is known to run a word that only looks like data."""
 DENY_RM = [rule(Verdict.ALLOW, "command *"), rule(Verdict.DENY, "command rm")]
 
 
@@ -103,6 +140,7 @@ DENY_RM = [rule(Verdict.ALLOW, "command *"), rule(Verdict.DENY, "command rm")]
     "command",
     [
         *HIDDEN,
+        *UNKNOWN,
         "rm -rf x",
         "/bin/rm -rf x",
         "env rm x",
@@ -156,6 +194,14 @@ def test_a_denied_command_is_found_behind_everything(command: str) -> None:
         "if test -f rm; then make; fi",
         "git -C rm status",
         "find . -name rm -print",
+        "git commit -m 'rm x'",
+        "git rm x",
+        "git push origin rm",
+        "python check.py rm",
+        "setpriv make x > out.txt 2> /dev/null",
+        ". venv/bin/activate && pytest",
+        "test 'a[1]' = rm",
+        "printf '%s' rm",
     ],
 )
 def test_other_commands_are_not(command: str) -> None:
@@ -197,6 +243,80 @@ def test_code_and_changed_paths_are_not_allowed_by_a_rule_for_the_program() -> N
     assert rules.command("PATH=. pytest").verdict is Verdict.ASK
     assert rules.command("env PATH=. pytest").verdict is Verdict.ASK
     assert rules.command("PYTHONPATH=src pytest").verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(
+            "PYTHONPATH=/evil pytest",
+            "PYTHONPATH=src:../evil pytest",
+            "PYTHONPATH=$X pytest",
+            "PYTEST_ADDOPTS=-px pytest",
+        ),
+        *("LD_AUDIT=x pytest", "LD_PRELOAD=x pytest", "BASH_ENV=x pytest", "GIT_DIR=x pytest", "PAGER=x pytest"),
+        *(
+            "export LD_AUDIT=x; pytest",
+            "declare -x EDITOR=x && pytest",
+            "env LD_AUDIT=x pytest",
+            "export 'ENV=x'; pytest",
+        ),
+        *("pytest > /etc/x", "pytest >> ~/.bashrc", "pytest &> ../x", "pytest > $X", "pytest > .git/hooks/pre-commit"),
+        *(
+            "(pytest) > /etc/x",
+            "sh -c 'pytest > /etc/x'",
+            "sudo pytest",
+            "sudo -u me env A=1 pytest",
+            "chroot x pytest",
+        ),
+    ],
+)
+def test_a_rule_allows_no_more_than_the_command_itself(command: str) -> None:
+    allowed = [rule(Verdict.ALLOW, f"command {words}") for words in ("pytest", "export", "declare")]
+    assert Permissions(allowed).command("pytest").verdict is Verdict.ALLOW
+    assert Permissions(allowed).command(command).verdict is Verdict.ASK
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("A=1 pytest", "PYTHONPATH=src:lib pytest", "env PYTHONPATH=. pytest", "time pytest", "timeout 5 pytest"),
+        *("pytest > out.txt 2>&1", "pytest >> logs/x 2> /dev/null", "pytest < /etc/passwd", "pytest >&2"),
+    ],
+)
+def test_a_rule_allows_a_command_whose_surroundings_change_nothing_outside(command: str) -> None:
+    assert Permissions([rule(Verdict.ALLOW, "command pytest")]).command(command).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize(
+    "wrapper", ["sudo", "env", "xargs", "sh", "eval", "time", "uv", "npx", "docker", "setpriv", "fish", "trap"]
+)
+def test_a_denied_wrapper_is_denied_whatever_it_runs(wrapper: str) -> None:
+    rules = Permissions([rule(Verdict.DENY, f"command {wrapper}")], is_approved=True)
+    for command in (f"{wrapper} run pytest", f"{wrapper} -c pytest", f"{wrapper} pytest"):
+        assert rules.command(command).verdict is Verdict.DENY
+    assert rules.command("pytest").verdict is Verdict.ALLOW
+
+
+def test_more_power_is_allowed_by_a_rule_of_its_own() -> None:
+    rules = Permissions([rule(Verdict.ALLOW, "command pytest"), rule(Verdict.ALLOW, "command sudo -u me pytest")])
+    assert rules.command("sudo -u me pytest -q").verdict is Verdict.ALLOW
+    assert rules.command("sudo pytest -q").verdict is Verdict.ASK
+    assert rules.command("sudo -u me make").verdict is Verdict.ASK
+
+
+def test_a_denied_subcommand_is_found_behind_a_program_of_unknown_habits() -> None:
+    rules = Permissions([rule(Verdict.DENY, "command git push")], is_approved=True)
+    for command in ("setpriv git -C x push", "a-program --run='git --no-pager push -f'", "setpriv git push"):
+        ruling = rules.command(command)
+        assert ruling.verdict is Verdict.DENY
+        assert "cannot be told" in ruling.reason
+    assert rules.command("setpriv git pull").verdict is Verdict.ALLOW
+
+
+def test_a_line_of_ten_thousand_words_is_read() -> None:
+    line = f"a-program '{'x ' * 10_000}rm y'"
+    assert Permissions(DENY_RM).command(line).verdict is Verdict.DENY
 
 
 def test_every_part_of_a_line_has_to_be_allowed() -> None:

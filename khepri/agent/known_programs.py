@@ -1,0 +1,70 @@
+"""What is known of programs: which run nothing of what their words say, and which variables make them run more.
+
+A program that is not here may run any of its words, as hundreds do, from ``setpriv`` to ``tar --to-command``.
+"""
+
+import re
+from typing import Final
+
+from khepri.agent.shell_words import Assignment, Word
+
+QUIET: Final = frozenset(
+    (
+        ": [ [[ ag apropos base64 basename black break bzip2 cat cd chgrp chmod chown cksum clear cmp column comm "
+        "continue cp curl cut date dd declare df diff dirname dirs du echo egrep exit expand export false fgrep "
+        "file flake8 fmt fold getopts grep groups gunzip gzip head help hexdump history hostname id isort jobs "
+        "join jq kill killall let ln local ls lsof md5sum mkdir mktemp mv mypy nl nproc numfmt od paste pgrep pip "
+        "pip3 pkill popd printf ps pushd pwd py.test pylint pyright pytest read readlink readonly realpath return "
+        "rev rmdir ruff seq set sha1sum sha256sum shift shopt shuf sleep stat strings tac tail tee test touch tr "
+        "tree true truncate tty type typeset ulimit umask uname unexpand uniq unset uptime wait wc whatis whereis "
+        "which whoami xxd yes zcat"
+    ).split()
+)
+"""Programs whose words are only data to them."""
+QUIET_GIT: Final = frozenset(
+    (
+        "add am apply blame branch cat-file check-ignore checkout cherry cherry-pick clean clone commit count-objects "
+        "describe diff diff-tree fetch fsck gc grep init log ls-files ls-remote ls-tree merge merge-base mv name-rev "
+        "prune pull push range-diff reflog remote reset restore rev-list rev-parse revert rm shortlog show show-ref "
+        "stash status switch tag version whatchanged worktree"
+    ).split()
+)
+"""Commands of git whose words are only data, but for those that ``GIT_HELPER`` finds."""
+GIT_HELPER: Final = re.compile(r"-O|-u|--(?:up|rec|ex|op)|ext::")
+"""The beginning of a word that names a program which git runs."""
+RUNS_SCRIPTS: Final = frozenset({"python", "pypy", "perl", "ruby", "node", "php", "lua", "luajit", "Rscript"})
+"""Interpreters: their words are a script's, unless they are code."""
+CODE_MODULES: Final = frozenset({"timeit"})
+"""Modules of Python whose own words are code."""
+MORE_POWER: Final = frozenset({"sudo", "doas", "su", "pkexec", "chroot", "unshare"})
+"""Wrappers under which a command may do more than it may alone."""
+SUBSCRIPT: Final = re.compile(r"\[.*(?:\$\(|`)", re.DOTALL)
+"""A subscript from which builtins of the shell work out a command: ``test -v 'a[$(b)]'``."""
+
+_LOADING: Final = re.compile(
+    r"PATH|IFS|ENV|BASH_ENV|SHELLOPTS|BASHOPTS|PS4|PROMPT_COMMAND|SHELL|HOME|XDG_CONFIG_HOME|CDPATH|BASH_FUNC_.*"
+    r"|(?:LD|DYLD|GIT|PYTEST)_.*|PYTHON(?:HOME|STARTUP|BREAKPOINT|INSPECT|USERBASE|PLATLIBDIR|EXECUTABLE)"
+    r"|.*PAGER|.*EDITOR|VISUAL|BROWSER|LESSOPEN|LESSCLOSE|MAKEFLAGS|MAKEFILES|.*_OPTIONS|RUBYOPT|PERL5(?:OPT|DB)"
+    r"|(?:SSH|SUDO)_ASKPASS|.*_WRAPPER|RUSTC|CC|CXX|CFLAGS|LDFLAGS"
+)
+_SEARCHED: Final = frozenset({"PYTHONPATH", "NODE_PATH", "RUBYLIB", "PERLLIB", "PERL5LIB", "CLASSPATH", "GOFLAGS"})
+_OPEN_DEVICES: Final = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
+
+
+def loads_more(variable: Assignment) -> bool:
+    """Return True if a program may run or load something else because of a variable.
+
+    A folder of the repository to look for modules in is nothing else: what is run reads the repository anyway.
+    """
+    if variable.name in _SEARCHED:
+        return not variable.value.is_literal or not all(map(_is_inside, variable.value.text.split(":")))
+    return _LOADING.fullmatch(variable.name) is not None
+
+
+def is_harmless_output(file: Word) -> bool:
+    """Return True if a redirection to ``file`` stays in the repository, and out of what git runs."""
+    return file.is_literal and (file.text in _OPEN_DEVICES or _is_inside(file.text))
+
+
+def _is_inside(path: str) -> bool:
+    return not path.startswith(("/", "~")) and {"..", ".git"}.isdisjoint(path.split("/"))
