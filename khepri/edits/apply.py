@@ -14,6 +14,7 @@ from pathlib import Path
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.checkpoints import Checkpoint, Checkpoints
 from khepri.edits.files import Staged, changed_since, read_bytes, remove_leftovers, stage
+from khepri.edits.guard import check_place
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.repo.root import Repository
 from khepri.repo.text import printable
@@ -187,6 +188,7 @@ def _place(repository: Repository, path: str) -> Path:
     relative = repository.relative(real)
     if any(part == ".git" for part in relative.split("/")):
         raise EditRefusedError(Refusal.HIDDEN, f"{printable(path)} belongs to git and is never written")
+    check_place(relative)
     if repository.is_hidden(relative) or repository.is_hidden(path):
         raise EditRefusedError(
             Refusal.HIDDEN, f"{printable(path)} is never written: it may hold secrets, or .khepriignore hides it"

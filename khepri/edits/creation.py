@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from khepri.edits.change import FileChange
-from khepri.edits.guard import check_complete, check_syntax
+from khepri.edits.guard import check_complete, check_place, check_syntax
 from khepri.edits.imports import check_found
 from khepri.edits.locate import Source, Target
 from khepri.edits.refusal import EditRefusedError, Refusal
@@ -34,11 +34,16 @@ def new_target(workspace: Workspace, path: str) -> Target:
     relative = workspace.repository.relative(real)
     if ".git" in relative.split("/") or workspace.repository.is_hidden(relative):
         raise EditRefusedError(Refusal.HIDDEN, f"{shown} is never written", "choose another name")
+    check_place(relative)
     above = next(folder for folder in real.parents if folder.exists())
     if not above.is_dir():
         raise EditRefusedError(Refusal.NO_TARGET, f"{shown} would lie below a file", "choose another folder")
     if workspace.read(relative) is not None or real.exists():
         raise EditRefusedError(Refusal.AMBIGUOUS, f"{shown} is there already", "ask for it to be changed instead")
+    if workspace.repository.would_be_ignored(relative):
+        raise EditRefusedError(
+            Refusal.HIDDEN, f"{shown} would be ignored by .gitignore", "choose another folder or name"
+        )
     return Target(Source(relative, b"", ""), "", "", "file", 1, 1)
 
 

@@ -42,8 +42,24 @@ _BEHIND_A_NAME: Final = (
     r"(?:should|shall|must|may|can|could|will|would|does|do|did|is|has|needs?|ought|returns?|raises?|takes?|fails?"
     r"|accepts?|ignores?|handles?|crashes|gives?|loses)\b"
 )
+_RULES: Final = frozenset({".khepri/permissions.toml", ".khepriignore"})
 _LEAST_LINES: Final = 6
 _MOST_SHRINKAGE: Final = 0.5
+
+
+def check_place(path: str) -> None:
+    """Make sure that a file is none of those that say what Khepri may read and do: they are the user's to write.
+
+    Args:
+        path: POSIX path from the root.
+
+    Raises:
+        EditRefusedError: It is one.
+    """
+    if path.lower() in _RULES:
+        raise EditRefusedError(
+            Refusal.HIDDEN, f"{path} says what Khepri may do, and is never written", "edit it by hand"
+        )
 
 
 def check_changed(old: str, new: str) -> None:

@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from khepri.edits.guard import check_place
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.workspace import Workspace
 from khepri.errors import ToolError
@@ -69,6 +70,7 @@ def read_source(workspace: Workspace, path: str) -> Source:
     relative = workspace.repository.relative(real)
     if real.is_dir():
         raise EditRefusedError(Refusal.NO_TARGET, f"{printable(relative)} is a folder", "name a file")
+    check_place(relative)
     return _source(relative, workspace.read(relative))
 
 

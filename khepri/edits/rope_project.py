@@ -178,6 +178,8 @@ class RopeProject:
         for path, change in files.items():
             if change.before is not None and path not in visible:
                 raise EditRefusedError(Refusal.HIDDEN, f"{title} would change {path}, which Khepri does not read")
+            if change.before is None and self._workspace.repository.would_be_ignored(path):
+                raise EditRefusedError(Refusal.HIDDEN, f"{title} would make {path}, which .gitignore leaves out")
         return change_set(title, files.values())
 
     def _add(self, change: Change, files: dict[str, FileChange]) -> None:

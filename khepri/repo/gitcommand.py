@@ -7,7 +7,7 @@ clones. All of them are switched off here, in one place. What git's output means
 
 import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -54,13 +54,16 @@ _SETTINGS: Final[Mapping[str, str]] = {
 }
 
 
-def run_git(root: Path, arguments: Sequence[str], *, most_bytes: int = _MOST_BYTES) -> bytes:
+def run_git(
+    root: Path, arguments: Sequence[str], *, most_bytes: int = _MOST_BYTES, sound: Collection[int] = (0,)
+) -> bytes:
     """Run a git command that only reads, in the work tree (or bare repository) at ``root``.
 
     Args:
         root: Top of the work tree, or the folder of a bare repository.
         arguments: The command and its arguments; the caller guards values that could look like options.
         most_bytes: Output beyond this is dropped.
+        sound: The exit codes that are no failure.
 
     Returns:
         What git wrote to its standard output.
@@ -70,7 +73,7 @@ def run_git(root: Path, arguments: Sequence[str], *, most_bytes: int = _MOST_BYT
     """
     settings = {**_SETTINGS, **_disarmed_drivers(root)}
     status, output, errors = _execute(root, arguments, settings, most_bytes)
-    if status != 0 and len(output) < most_bytes:
+    if status not in sound and len(output) < most_bytes:
         raise _explain(errors)
     return output
 

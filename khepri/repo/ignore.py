@@ -176,6 +176,30 @@ def list_files(root: Path, rules: IgnoreRules, *, is_git: bool) -> Listing:
     return Listing(files=tuple(sorted(files)), unnameable=unnameable)
 
 
+def would_be_ignored(root: Path, path: str, *, is_git: bool) -> bool:
+    """Return True if git's rules leave a file out that is not there yet.
+
+    Args:
+        root: Where the rules begin.
+        path: POSIX path of the file from the root.
+        is_git: True if git knows the folder, and can be asked; else its ``.gitignore`` files are read.
+    """
+    if is_git:
+        try:
+            # Status 1 says that no rule matches.
+            return bool(run_git(root, ["check-ignore", "-z", "--", f"./{path}"], sound=(0, 1)))
+        except ToolError:
+            # Without a usable git the rules in the folders still say what they say.
+            pass
+    parts = path.split("/")
+    is_ignored = False
+    for depth in range(len(parts)):
+        lines = _lines(root.joinpath(*parts[:depth], ".gitignore"))
+        verdict = _spec(".gitignore", lines).check_file("/".join(parts[depth:])).include
+        is_ignored = is_ignored if verdict is None else verdict
+    return is_ignored
+
+
 def select_files(files: Sequence[str], folder: str, glob: str | None) -> tuple[str, ...]:
     """Return the files that lie in a folder (``.`` for the root), or are it, and match a glob.
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from khepri.errors import ConfigError, ToolError, UsageError
-from khepri.repo.ignore import Hidden, IgnoreRules, Listing, list_files, select_files
+from khepri.repo.ignore import Hidden, IgnoreRules, Listing, list_files, select_files, would_be_ignored
 from khepri.repo.text import printable
 
 _REFUSED_TREES: Final = (Path("/proc"), Path("/sys"), Path("/dev"))
@@ -172,6 +172,14 @@ class Repository:
             ToolError: ``.khepriignore`` cannot be read.
         """
         return self._hiding().reason(relative) is not None
+
+    def would_be_ignored(self, relative: str) -> bool:
+        """Return True if a new file of this path would be left out by git's rules.
+
+        Raises:
+            ToolError: A ``.gitignore`` cannot be read.
+        """
+        return would_be_ignored(self.root, relative, is_git=self.is_git)
 
     def relative(self, path: Path) -> str:
         """Return the POSIX path of a real path from the root; ``.`` for the root itself.

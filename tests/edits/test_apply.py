@@ -88,6 +88,8 @@ def test_mode_and_symbolic_links_survive(root: Path, state: Path) -> None:
         (".env", "", Refusal.HIDDEN),
         (".git/hooks/pre-commit", "mkdir -p .git/hooks", Refusal.HIDDEN),
         ("hidden.py", "echo hidden.py > .khepriignore", Refusal.HIDDEN),
+        (".khepri/permissions.toml", "", Refusal.HIDDEN),
+        (".khepriignore", "", Refusal.HIDDEN),
         ("a.py", "", Refusal.CHANGED_ON_DISK),
         ("folder", "mkdir folder", Refusal.UNREADABLE),
         ("pipe", "mkfifo pipe", Refusal.UNREADABLE),
