@@ -57,7 +57,7 @@ def _dry_run(repository: Repository, chosen: list[Checkpoint]) -> int:
         try:
             back = reverse(repository, checkpoint)
         except EditRefusedError:
-            files = [FileChange(each.path, each.after, each.before) for each in checkpoint.changes.files]
+            files = [FileChange(each.path, each.after, each.before, each.mode) for each in checkpoint.changes.files]
             back = change_set(checkpoint.changes.title, files)
         sys.stdout.buffer.write(patch_of(back))
     sys.stdout.buffer.flush()

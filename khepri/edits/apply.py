@@ -9,11 +9,12 @@ import contextlib
 import os
 import stat
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.checkpoints import Checkpoint, Checkpoints
-from khepri.edits.files import Staged, changed_since, read_bytes, remove_leftovers, stage
+from khepri.edits.files import Staged, changed_since, mode_of, read_bytes, remove_leftovers, stage
 from khepri.edits.guard import check_place
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.repo.root import Repository
@@ -37,12 +38,13 @@ def apply(repository: Repository, changes: ChangeSet, checkpoints: Checkpoints, 
     assert changes.files, "a change without files was to be applied"
     with checkpoints.locked():
         targets = [_target(repository, change) for change in changes.files]
+        changes = _with_modes(changes, targets)
         made: list[Path] = []
         staged: list[Staged] = []
         try:
             for target, change in zip(targets, changes.files, strict=True):
                 made += _make_folders(target)
-                staged.append(stage(target, change.after))
+                staged.append(stage(target, change.after, change.mode))
             number = checkpoints.begin(changes, now_s)
             try:
                 _commit(staged, changes.files)
@@ -82,7 +84,7 @@ def undo(repository: Repository, checkpoint: Checkpoint, checkpoints: Checkpoint
         try:
             for target, change in zip(targets, back.files, strict=True):
                 made += _make_folders(target)
-                staged.append(stage(target, change.after))
+                staged.append(stage(target, change.after, change.mode))
             _commit(staged, back.files)
         except BaseException:
             _discard(staged)
@@ -115,7 +117,7 @@ def reverse(repository: Repository, checkpoint: Checkpoint) -> ChangeSet:
                 f"take your later changes back first, or work with the patch: "
                 f"khepri undo {checkpoint.number} --dry-run | git apply --3way",
             )
-        back.append(FileChange(change.path, current, change.before))
+        back.append(FileChange(change.path, current, change.before, change.mode))
     return change_set(f"undo {checkpoint.changes.title}", back)
 
 
@@ -138,7 +140,7 @@ def _commit(staged: Sequence[Staged], files: Sequence[FileChange]) -> None:
 def _give_back(target: Path, change: FileChange) -> None:
     if read_bytes(target) != change.after:
         return
-    staged = stage(target, change.before)
+    staged = stage(target, change.before, change.mode)
     try:
         staged.commit(change.after)
     finally:
@@ -172,6 +174,15 @@ def _target(repository: Repository, change: FileChange) -> Path:
                 "make it writable (chmod u+w) and ask again",
             )
     return target
+
+
+def _with_modes(changes: ChangeSet, targets: Sequence[Path]) -> ChangeSet:
+    """Note the permission bits of every file that goes, for the day on which it comes back."""
+    files = [
+        replace(change, mode=mode_of(target)) if change.after is None else change
+        for target, change in zip(targets, changes.files, strict=True)
+    ]
+    return change_set(changes.title, files)
 
 
 def _place(repository: Repository, path: str) -> Path:

@@ -6,7 +6,7 @@ files, for a side-by-side view) or by ``hunks`` (for a list to accept or reject)
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from khepri.edits.exact import replace_text
@@ -41,6 +41,8 @@ class FileChange:
     """The whole content that was read; None for a new file."""
     after: bytes | None
     """The whole content that is proposed; None for a file that goes."""
+    mode: int | None = field(default=None, compare=False)
+    """Permission bits of a file that goes, or comes back; None for those that any new file has."""
 
     @cached_property
     def hunks(self) -> tuple[Hunk, ...]:
@@ -146,7 +148,15 @@ class ChangeSet:
         files = {change.path: change for change in self.files}
         for change in later.files:
             first = files.get(change.path)
-            files[change.path] = change if first is None else FileChange(change.path, first.before, change.after)
+            files[change.path] = (
+                change
+                if first is None
+                else (
+                    FileChange(
+                        change.path, first.before, change.after, change.mode if first.mode is None else first.mode
+                    )
+                )
+            )
         return change_set(self.title, files.values())
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.files import digest, write_atomically
@@ -87,7 +87,12 @@ class Checkpoints:
             "title": changes.title,
             "applied_s": applied_s,
             "files": [
-                {"path": change.path, "before": digest(change.before), "after": digest(change.after)}
+                {
+                    "path": change.path,
+                    "before": digest(change.before),
+                    "after": digest(change.after),
+                    "mode": change.mode,
+                }
                 for change in changes.files
             ],
         }
@@ -174,11 +179,11 @@ class Checkpoints:
         return self._folder / f"{number:06d}{_DONE_SUFFIX}"
 
 
-def _read_file(archive: zipfile.ZipFile, index: int, entry: dict[str, str]) -> FileChange:
+def _read_file(archive: zipfile.ZipFile, index: int, entry: dict[str, Any]) -> FileChange:
     sides: dict[str, bytes | None] = {}
     for side in ("before", "after"):
         data = None if entry[side] == digest(None) else archive.read(f"{index}.{side}")
         if digest(data) != entry[side]:
             raise ValueError(f"{index}.{side} is not what was written")
         sides[side] = data
-    return FileChange(entry["path"], sides["before"], sides["after"])
+    return FileChange(entry["path"], sides["before"], sides["after"], entry.get("mode"))

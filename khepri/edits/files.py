@@ -19,6 +19,7 @@ from khepri.repo.text import printable
 
 TEMPORARY_PREFIX: Final = ".khepri-"
 _TEMPORARY_SUFFIX: Final = ".tmp"
+_RANDOM_BYTES: Final = 6
 _MOST_BYTES: Final = 20_000_000
 _READ_FLAGS: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | os.O_CLOEXEC
 
@@ -97,15 +98,26 @@ def changed_since(path: Path) -> EditRefusedError:
     )
 
 
-def stage(target: Path, data: bytes | None) -> Staged:
+def mode_of(path: Path) -> int | None:
+    """Return the permission bits of a file, links not followed; None if nothing is there."""
+    status = _status(path)
+    return None if status is None else stat.S_IMODE(status.st_mode)
+
+
+def stage(target: Path, data: bytes | None, mode: int | None = None) -> Staged:
     """Write ``data`` beside ``target``, flushed to the disk, with the target's mode, owner and attributes.
+
+    Args:
+        target: The file that it is for.
+        data: Its new content; None if it is to go.
+        mode: Permission bits, if the target does not exist and had some; else those of any new file.
 
     Raises:
         OSError: The system refused, for example because the disk is full; nothing is left behind.
     """
     if data is None:
         return Staged(target, None)
-    temporary = target.parent / f"{TEMPORARY_PREFIX}{secrets.token_hex(6)}{_TEMPORARY_SUFFIX}"
+    temporary = target.parent / f"{TEMPORARY_PREFIX}{secrets.token_hex(_RANDOM_BYTES)}{_TEMPORARY_SUFFIX}"
     status = _status(target)
     descriptor = os.open(
         temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666 if status is None else 0o600
@@ -116,6 +128,8 @@ def stage(target: Path, data: bytes | None) -> Staged:
             file.flush()
             if status is not None:
                 _copy_attributes(target, status, file.fileno())
+            elif mode is not None:
+                os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
     except BaseException:
         os.unlink(temporary)
@@ -125,7 +139,9 @@ def stage(target: Path, data: bytes | None) -> Staged:
 
 def remove_leftovers(folder: Path) -> None:
     """Remove what writes that were killed have left in a folder. Only while no other Khepri writes there."""
-    for leftover in folder.glob(f"{TEMPORARY_PREFIX}*{_TEMPORARY_SUFFIX}"):
+    # The whole form of the name: a user's own file may begin and end like it.
+    random_part = "[0-9a-f]" * (2 * _RANDOM_BYTES)
+    for leftover in folder.glob(f"{TEMPORARY_PREFIX}{random_part}{_TEMPORARY_SUFFIX}"):
         with contextlib.suppress(OSError):
             leftover.unlink()
 

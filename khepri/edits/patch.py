@@ -6,6 +6,7 @@ References:
 
 import base64
 import hashlib
+import stat
 import zlib
 from collections.abc import Iterator
 from typing import Final
@@ -29,9 +30,9 @@ def file_patch(change: FileChange) -> bytes:
     old_name, new_name = (_quoted(f"{side}/{change.path}".encode("utf-8", "surrogateescape")) for side in "ab")
     header = b"diff --git %s %s\n" % (old_name, new_name)
     if change.before is None:
-        header += b"new file mode 100644\n"
+        header += b"new file mode %s\n" % _mode(change)
     elif change.after is None:
-        header += b"deleted file mode 100644\n"
+        header += b"deleted file mode %s\n" % _mode(change)
     before, after = change.before or b"", change.after or b""
     if b"\0" in before + after:
         return header + _binary(change.before, change.after)
@@ -42,6 +43,11 @@ def file_patch(change: FileChange) -> bytes:
         b"/dev/null" if change.after is None else new_name,
     )
     return header + names + b"".join(_hunks(split_lines(before), split_lines(after)))
+
+
+def _mode(change: FileChange) -> bytes:
+    """Return the mode that git knows a file by: it may be run by its owner, or not."""
+    return b"100755" if change.mode is not None and change.mode & stat.S_IXUSR else b"100644"
 
 
 def _hunks(old: list[bytes], new: list[bytes]) -> Iterator[bytes]:
@@ -85,9 +91,9 @@ def _row(sign: bytes, line: bytes) -> bytes:
 
 
 def _binary(before: bytes | None, after: bytes | None) -> bytes:
+    # Without a mode behind the ids git takes the file with the mode that it has.
     ids = b"index %s..%s" % (_blob_id(before), _blob_id(after))
-    mode = b" 100644" if before is not None and after is not None else b""
-    return ids + mode + b"\nGIT binary patch\n" + _literal(after or b"") + _literal(before or b"")
+    return ids + b"\nGIT binary patch\n" + _literal(after or b"") + _literal(before or b"")
 
 
 def _blob_id(data: bytes | None) -> bytes:

@@ -7,7 +7,7 @@ come to is one change set.
 from collections.abc import Mapping
 
 from khepri.edits.change import ChangeSet, FileChange, change_set
-from khepri.edits.files import read_bytes
+from khepri.edits.files import mode_of, read_bytes
 from khepri.repo.root import Repository
 
 
@@ -60,5 +60,8 @@ class Workspace:
 
     def changes(self, title: str) -> ChangeSet:
         """Return everything that was proposed as one change of the files on the disk."""
-        files = [FileChange(path, self._first[path], after) for path, after in self._proposed.items()]
+        files = [
+            FileChange(path, self._first[path], after, mode_of(self.repository.root / path) if after is None else None)
+            for path, after in self._proposed.items()
+        ]
         return change_set(title, files)

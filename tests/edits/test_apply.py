@@ -80,6 +80,46 @@ def test_mode_and_symbolic_links_survive(root: Path, state: Path) -> None:
     assert (root / "a.py").stat().st_mode & 0o777 == 0o751
 
 
+@pytest.mark.parametrize("mode", [0o755, 0o640])
+def test_a_file_that_went_comes_back_with_its_mode(root: Path, state: Path, mode: int) -> None:
+    (root / "gone.py").chmod(mode)
+    repository, checkpoints = Repository.open(root), Checkpoints(root, state)
+    apply(repository, change_set("x", [FileChange("gone.py", b"old d\n", None)]), checkpoints, 0.0)
+    undo(repository, checkpoints.all()[0], checkpoints)
+    assert (root / "gone.py").stat().st_mode & 0o777 == mode
+
+
+def test_a_file_that_is_given_back_in_the_middle_has_its_mode(
+    root: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "b.py").chmod(0o751)
+    real = files.Staged.commit
+
+    def commit(staged: files.Staged, before: bytes | None) -> None:
+        if staged.target.name == "gone.py":
+            raise OSError(errno.EIO, "Input/output error")
+        real(staged, before)
+
+    monkeypatch.setattr(files.Staged, "commit", commit)
+    changes = change_set("x", [FileChange("b.py", BEFORE["b.py"], None), FileChange("gone.py", b"old d\n", b"x\n")])
+    with pytest.raises(OSError, match="Input/output"):
+        apply(Repository.open(root), changes, Checkpoints(root, state), 0.0)
+    assert contents(root) == BEFORE
+    assert (root / "b.py").stat().st_mode & 0o777 == 0o751
+
+
+def test_only_what_khepri_left_is_removed(root: Path, state: Path) -> None:
+    (root / ".khepri-notes.tmp").write_bytes(b"mine\n")
+    (root / f"{files.TEMPORARY_PREFIX}0123456789ab.tmp").write_bytes(b"left\n")
+    apply(
+        Repository.open(root),
+        change_set("x", [FileChange("a.py", b"old a\n", b"new\n")]),
+        Checkpoints(root, state),
+        0.0,
+    )
+    assert contents(root) == {**BEFORE, "a.py": b"new\n", ".khepri-notes.tmp": b"mine\n"}
+
+
 @pytest.mark.parametrize(
     ("path", "prepare", "reason"),
     [

@@ -1,5 +1,6 @@
 """The patch of a change is one that the real git applies to the very bytes."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ from hypothesis import strategies as st
 
 from khepri.edits.change import FileChange, change_set
 from khepri.edits.patch import patch_of
+from khepri.edits.workspace import Workspace
+from khepri.repo.root import Repository
 from tests.conftest import Git
 
 _FILES = {
@@ -48,6 +51,34 @@ def test_git_applies_the_patch_to_every_kind_of_file(tmp_path: Path, git: Git) -
     git(root, "apply", "--whitespace=nowarn", str(tmp_path / "it.patch"))
     for name, (_, after) in _FILES.items():
         assert ((root / name).read_bytes() if (root / name).exists() else None) == after, name
+
+
+def test_a_binary_patch_claims_no_mode_for_a_file_that_stays(tmp_path: Path) -> None:
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    subprocess.run(["git", "init", "-q"], cwd=repository, check=True)
+    (repository / "utf16.txt").write_bytes("a\n".encode("utf-16"))
+    (repository / "utf16.txt").chmod(0o755)
+    patch = patch_of(change_set("x", [FileChange("utf16.txt", "a\n".encode("utf-16"), "b\n".encode("utf-16"))]))
+    done = subprocess.run(["git", "apply", "-"], cwd=repository, input=patch, capture_output=True, check=True)
+    assert done.stderr == b""
+    assert (repository / "utf16.txt").read_bytes() == "b\n".encode("utf-16")
+    assert (repository / "utf16.txt").stat().st_mode & 0o777 == 0o755
+
+
+def test_the_patch_knows_the_mode_of_a_file_that_goes_and_comes_back(tmp_path: Path, git: Git) -> None:
+    git(tmp_path, "init", "-q")
+    (tmp_path / "gone.sh").write_bytes(b"x\n")
+    (tmp_path / "gone.sh").chmod(0o755)
+    workspace = Workspace(Repository.open(tmp_path))
+    workspace.take(change_set("x", [FileChange("gone.sh", b"x\n", None)]))
+    patch = tmp_path / ".git" / "it.patch"
+    patch.write_bytes(patch_of(workspace.changes("x")))
+    assert b"deleted file mode 100755\n" in patch.read_bytes()
+    git(tmp_path, "apply", str(patch))
+    assert not (tmp_path / "gone.sh").exists()
+    git(tmp_path, "apply", "-R", str(patch))
+    assert (tmp_path / "gone.sh").stat().st_mode & 0o111
 
 
 @pytest.mark.slow
