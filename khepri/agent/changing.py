@@ -12,7 +12,7 @@ from typing import Final
 
 from khepri import assets
 from khepri.agent.creating import Creating, create_call
-from khepri.agent.edit_plan import Candidate, describe, parts_of, plan_grammar, rivals
+from khepri.agent.edit_plan import Candidate, describe, parts_of, plan_grammar, renaming, rivals
 from khepri.agent.events import (
     ChangeReport,
     ChangesApplied,
@@ -43,6 +43,7 @@ from khepri.edits.review import Review
 from khepri.edits.statements import Statements
 from khepri.edits.workspace import Workspace
 from khepri.errors import RefusedError, ToolError
+from khepri.repo.search import search
 from khepri.tools.arguments import check_arguments
 from khepri.tools.base import Tool, ToolContext
 
@@ -189,7 +190,12 @@ class ChangeRun:
         calls: dict[str, ToolCall] = {}
         parts = parts_of(self._instruction.text)
         prompt = self._parts.prompt.fork()
+        made: set[str] = set()
         for number, part in enumerate(parts):
+            if (said := renaming(part)) is not None:
+                if said[0] not in made:
+                    self._refuse_unknown(said[0])
+                made.add(said[1])
             if number:
                 prompt.follow(assets.render_prompt("edit/part.md", task=part).strip())
             grammar = plan_grammar(manifests, self._found, self._repository.files(), part)
@@ -197,6 +203,13 @@ class ChangeRun:
             if call is not None:
                 calls.setdefault(call.identity, call)
         return tuple(calls.values())
+
+    def _refuse_unknown(self, name: str) -> None:
+        """Raise ``EditRefusedError`` if a name stands nowhere: a model would change something else instead."""
+        word = re.escape(name.rpartition(".")[2])
+        found = search(self._repository, rf"(^|\W){word}(\W|$)", literal=False, case_sensitive=True, max_matches=1)
+        if not found.matches:
+            raise EditRefusedError(Refusal.NO_TARGET, f"nothing is called {name} here", "look at how it is spelled")
 
     def _step(self, number: int, total: int, call: ToolCall, failed: CheckFinished | None) -> None:
         self._emit(StepStarted(number, total, describe(call)))

@@ -33,11 +33,20 @@ _HOLE: Final = re.compile(r"\$[A-Z]")
 _CODE: Final = re.compile(r"[\w$.]+(?:\([^()]*(?:\([^()]*\)[^()]*)*\)|\[[^\[\]]*\]|\.\w+)+")
 """A name with what is called on it or taken from it, brackets nested once."""
 _LEADS: Final = "function|method|class|helper"
+_RENAMING: Final = re.compile(
+    rf"\brename\s+(?:the\s+)?(?:(?:{_LEADS}|constant|variable)\s+)?[`'\"]?(?P<old>{_WORD.pattern})(?:\(\))?[`'\"]?"
+    rf"\s+(?:to|into|as)\s+[`'\"]?(?P<new>{_WORD.pattern})",
+    re.IGNORECASE,
+)
 _NEVER_NAMES: Final = frozenset(
     "a an the first second third fourth new another optional required keyword positional extra default named boolean "
     "single last".split()
 )
 """Words before ``parameter`` and its like that say which one, and not what it is called."""
+_NO_NAMES: Final = frozenset(
+    "it this that them everything class function method helper constant variable module package file".split()
+)
+"""What a task may speak of instead of a name."""
 _NEW_FILE: Final = r"([A-Za-z0-9_-]{1,40}\/){0,4}[A-Za-z0-9_-]{1,40}\.[a-z]{1,6}"
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_]{0,60}"
 
@@ -120,6 +129,14 @@ def rivals(call: ToolCall, found: Sequence[Candidate], task: str) -> list[str]:
     return sorted(each for each in others if role_of(each) is not Role.TEST)
 
 
+def renaming(task: str) -> tuple[str, str] | None:
+    """Return the old and the new name where a task says outright what is to be renamed to what, else None."""
+    said = _RENAMING.search(task)
+    if said is None or said["old"].lower() in _NO_NAMES or _is_file(said["old"], task) or _is_file(said["new"], task):
+        return None
+    return said["old"], said["new"].rpartition(".")[2]
+
+
 def plan_grammar(manifests: Sequence[Manifest], found: Sequence[Candidate], files: Sequence[str], task: str) -> str:
     """Return the Lark grammar of one call whose target exists.
 
@@ -139,9 +156,13 @@ def plan_grammar(manifests: Sequence[Manifest], found: Sequence[Candidate], file
     kinds = [(manifest, *kind) for manifest in _fitting(manifests, task) for kind in _kinds_of_calls(manifest)]
     for number, (manifest, required, properties) in enumerate(kinds):
         fitting = [each for each in found if not manifest.kinds or not each.symbol or each.kind in manifest.kinds]
+        new_names = names
+        if manifest.name == "rename" and (said := renaming(task)):
+            # Taken the other way round, a rename that was done before would be taken back.
+            fitting, new_names = [each for each in fitting if _is_called(each, said[0])], [said[1]]
         if "symbol" in required and not any(each.symbol for each in fitting):
             continue
-        if "new_name" in required and not names:
+        if "new_name" in required and not new_names:
             continue
         sequence = []
         for name, schema in properties.items():
@@ -160,7 +181,7 @@ def plan_grammar(manifests: Sequence[Manifest], found: Sequence[Candidate], file
                     continue
             if schema.get("format") == "new_file" and (fresh := new_paths(task, _pairs(found), files)):
                 schema = {"enum": [*fresh]}
-            rules.append(f"{rule}: {_value(name, schema, names)}")
+            rules.append(f"{rule}: {_value(name, schema, new_names)}")
             comma = ", " if sequence else ""
             piece = f"{_literal(f'{comma}{_json(name)}: ')} {rule}"
             sequence.append(piece if name in required else f"({piece})?")
@@ -168,6 +189,10 @@ def plan_grammar(manifests: Sequence[Manifest], found: Sequence[Candidate], file
     rules.append(f'call: "{TRIGGER}\\n{{\\"name\\": " choice "}}\\n{CALL_END}"')
     rules.append("choice: " + " | ".join(alternatives))
     return "\n".join(rules)
+
+
+def _is_called(candidate: Candidate, name: str) -> bool:
+    return candidate.symbol == name or candidate.symbol.endswith(f".{name}")
 
 
 def _kinds_of_calls(manifest: Manifest) -> list[tuple[Sequence[JsonValue], Mapping[str, JsonValue]]]:

@@ -295,3 +295,18 @@ def test_every_turn_says_how_much_of_it_is_the_preamble_that_the_disk_keeps(
     assert len(requests) == 2
     assert len(stable) == 1
     assert 0 < stable.pop() < len(requests[0].prompt)
+
+
+def test_a_name_that_stands_nowhere_is_not_renamed_and_nothing_else_is_changed_instead(root: Path) -> None:
+    with Change(root, Instruction("rename Foobar to Baz everywhere"), [REWRITE, GOOD]) as change:
+        with pytest.raises(RefusedError, match="Foobar"):
+            change.run()
+        assert change.writer.generations == []
+    assert text(root) == APP
+
+
+def test_what_the_first_part_of_a_task_makes_can_be_renamed_by_the_second(root: Path) -> None:
+    first = planned("rename", path="app.py", symbol="retry", new_name="again")
+    with Change(root, Instruction("rename retry to again\nrename again to once_more"), [first, first]) as change:
+        report = change.run()
+    assert report.outcome == "applied"

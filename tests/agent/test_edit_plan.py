@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from khepri.agent.change_setup import edit_tools
-from khepri.agent.edit_plan import MOST_CALLS, Candidate, candidates, describe, parts_of, plan_grammar
+from khepri.agent.edit_plan import MOST_CALLS, Candidate, candidates, describe, parts_of, plan_grammar, renaming
 from khepri.agent.protocol import ToolCall
 from khepri.engine.constrain import GrammarCompiler
 from khepri.engine.request import ToolCallGrammar
@@ -136,3 +136,27 @@ def test_a_parameter_is_renamed_to_something(root: Path) -> None:
     assert allows(root, task, planned("parameter", **given, action="rename", name="count", new_name="size"))
     assert not allows(root, task, planned("parameter", **given, action="rename", name="count"))
     assert allows(root, task, planned("parameter", **given, action="remove", name="count"))
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        ("rename Session to Talk everywhere, tests included", ("Session", "Talk")),
+        ("Rename the function `fetch()` to `get`", ("fetch", "get")),
+        ("rename Session.send to Session.post", ("Session.send", "post")),
+        ("rename it to Talk", None),
+        ("rename the class to Talk", None),
+        ("rename net.py to web.py", None),
+        ("Rename the parameter count of fetch to size", None),
+        ("call Session Talk", None),
+    ],
+)
+def test_a_task_says_what_is_renamed_to_what(task: str, said: tuple[str, str] | None) -> None:
+    assert renaming(task) == said
+
+
+def test_a_rename_is_never_taken_the_other_way_round(root: Path) -> None:
+    task = "rename Session to fetch"
+    assert allows(root, task, planned("rename", path="src/net.py", symbol="Session", new_name="fetch"))
+    assert not allows(root, task, planned("rename", path="src/net.py", symbol="fetch", new_name="Session"))
+    assert not offers(root, "rename Gone to fetch", "rename")
