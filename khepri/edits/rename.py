@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
 from khepri.edits.imports import Modules, check_imports, passing_modules
+from khepri.edits.leftovers import leftovers
 from khepri.edits.locate import Target, find_target, read_python
 from khepri.edits.mentions import rename_mentions
 from khepri.edits.refusal import EditRefusedError, Refusal
@@ -35,14 +36,15 @@ class Refactoring:
 
     changes: ChangeSet
     notes: tuple[str, ...] = ()
-    """Uses that were left because nobody can tell what they mean, and the like."""
+    """Uses and mentions that were left because nobody can tell what they mean, and the like."""
 
 
 def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refactoring:
     """Rename a definition, an attribute or, without ``symbol``, a module, in every file that means it.
 
     A method is renamed with those that override it. A call on an object of unknown type is renamed if no other
-    definition of the repository has that name; otherwise it is left and noted.
+    definition of the repository has that name; otherwise it is left and noted. So are strings and comments that hold
+    the name and do not clearly mean it.
 
     Raises:
         EditRefusedError: There is no such name, the new one is none or is taken, or rope refuses.
@@ -76,7 +78,8 @@ def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refac
         raise EditRefusedError(Refusal.NOT_POSSIBLE, f"{title}: no use of {old} was found that could be renamed")
     changes = _with_mentions(workspace, changes, source.path, target, old, new_name)
     check_imports(workspace, changes)
-    return Refactoring(changes, (_note(old, list(unsure), is_unique=is_unique),) if unsure else ())
+    notes = [_note(old, list(unsure), is_unique=is_unique)] if unsure else []
+    return Refactoring(changes, (*notes, *_left(workspace, project, changes, source.path, old)))
 
 
 def check_name(name: str) -> None:
@@ -168,8 +171,28 @@ def _with_mentions(
     return replace(changes, files=change_set("", list(changed.values())).files)
 
 
+def _left(workspace: Workspace, project: RopeProject, changes: ChangeSet, path: str, name: str) -> list[str]:
+    """Return a note on the strings and comments that still hold a name: strings first, the nearest files first."""
+    after = {change.path: change.after for change in changes.files}
+    found = []
+    files = {*after, *(file.path for file in project.candidates(name))}
+    for file in sorted(files, key=lambda each: (each != path, each not in after, each)):
+        data = after[file] if file in after else workspace.read(file)
+        if data is not None:
+            found += [(each.is_prose, f"{file}:{each.line}") for each in leftovers(decode(data).text, name)]
+    places = list(dict.fromkeys(place for _, place in sorted(found, key=lambda each: each[0])))
+    if not places:
+        return []
+    lines = "1 line" if len(places) == 1 else f"{len(places)} lines"
+    return [f"{name} also stands in strings or comments of {lines}, which were left: {_shown(places)}"]
+
+
+def _shown(places: list[str]) -> str:
+    return ", ".join(places[:_MOST_SHOWN]) + (", …" if len(places) > _MOST_SHOWN else "")
+
+
 def _note(name: str, places: list[str], *, is_unique: bool) -> str:
-    shown = ", ".join(places[:_MOST_SHOWN]) + (", …" if len(places) > _MOST_SHOWN else "")
+    shown = _shown(places)
     if is_unique:
         return f"nothing else is called {name}, so its uses on objects of unknown type are renamed too: {shown}"
     return f"{len(places)} uses of .{name} may mean something else and were left: {shown}"

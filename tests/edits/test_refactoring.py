@@ -105,6 +105,25 @@ def test_a_class_is_renamed_with_its_mentions_and_nothing_else(root: Path, works
     assert runs(root, done)
 
 
+def test_strings_and_comments_that_keep_the_name_are_told_and_left(root: Path, workspace: Workspace) -> None:
+    other = 'import pkg.net\n# Session\nMADE = getattr(pkg.net, "Session")\n'
+    (root / "pkg" / "other.py").write_text(other, encoding="utf-8")
+    workspace.repository.refresh()
+    done = rename(workspace, "pkg/net.py", "Session", "Conversation")
+    assert "pkg/other.py" not in done.changes.paths
+    (note,) = done.notes
+    assert note.endswith("of 3 lines, which were left: pkg/use.py:6, pkg/other.py:3, pkg/other.py:2")
+    assert rename(workspace, "pkg/net.py", "twice", "doubled").notes == ()
+
+
+def test_a_long_list_of_places_is_cut(root: Path, workspace: Workspace) -> None:
+    (root / "pkg" / "other.py").write_text('X = "Session"\n' * 50, encoding="utf-8")
+    workspace.repository.refresh()
+    (note,) = rename(workspace, "pkg/net.py", "Session", "Conversation").notes
+    assert "of 51 lines" in note
+    assert note.endswith("pkg/other.py:4, …")
+
+
 def test_a_function_keeps_the_words_that_only_look_like_it(workspace: Workspace) -> None:
     net = after(rename(workspace, "pkg/net.py", "fetch", "obtain"), "pkg/net.py")
     assert '"""Fetch things."""' in net

@@ -1,0 +1,60 @@
+"""Finds where a name still stands in the strings and comments of Python text after it was renamed.
+
+Whether it means there what was renamed cannot be told; so it is told where it stands, and nothing is changed.
+"""
+
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+_TEXTS: Final = frozenset({tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)})
+_BEFORE_A_STATEMENT: Final = frozenset({tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT})
+_NO_CODE: Final = frozenset({tokenize.NL, tokenize.COMMENT})
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """One place of a name."""
+
+    line: int
+    """From 1."""
+    is_prose: bool
+    """True in a comment or docstring, which no program reads."""
+
+
+def leftovers(text: str, name: str) -> tuple[Leftover, ...]:
+    """Return where a name stands in strings and comments, in the order of the text.
+
+    A name that is also a word, such as ``get``, counts only where it is quoted, called or behind a dot.
+    """
+    if name not in text:
+        return ()
+    pattern = _pattern(name)
+    found = []
+    for token, is_prose in _texts(text):
+        for match in pattern.finditer(token.string):
+            found.append(Leftover(token.start[0] + token.string.count("\n", 0, match.start()), is_prose))
+    return tuple(found)
+
+
+def _pattern(name: str) -> re.Pattern[str]:
+    if "_" in name.strip("_") or name != name.lower():
+        return re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
+    return re.compile(rf"(?<=[\"'`.]){re.escape(name)}(?=[\"'`(])|(?<!\w){re.escape(name)}(?=\()")
+
+
+def _texts(text: str) -> Iterator[tuple[tokenize.TokenInfo, bool]]:
+    before = tokenize.NEWLINE
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT:
+                yield token, True
+            elif token.type in _TEXTS:
+                yield token, before in _BEFORE_A_STATEMENT
+            if token.type not in _NO_CODE:
+                before = token.type
+    except (tokenize.TokenError, SyntaxError):
+        return
