@@ -318,6 +318,8 @@ def test_a_byte_order_mark_is_no_part_of_the_first_key(places: Places) -> None:
         ("", 'permission_command = "allow"', "widen a permission"),
         ("context_tokens = 4096", "context_tokens = 1048576", "take more room"),
         ("", "cache_tokens = 1048576", "take more room"),
+        ("", "threads = 1000", "take more room"),
+        ("threads = 1", "threads = 2", "take more room"),
         ("cache_mb = 500", "cache_mb = 501", "take more room"),
         ("cache_mb = 500", "cache_mb = 0", "take more room"),
         ("", "cache_disk_mb = 1000000", "take more room"),

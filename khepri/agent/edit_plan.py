@@ -15,6 +15,7 @@ from typing import Final
 from khepri.agent.new_paths import new_paths
 from khepri.agent.protocol import CALL_END, TRIGGER, ToolCall, folders_of
 from khepri.repo.facts import FactsCache
+from khepri.repo.grammars import grammar_of
 from khepri.repo.relevance import likely_places
 from khepri.repo.roles import Role, role_of
 from khepri.repo.root import Repository
@@ -132,7 +133,7 @@ def rivals(call: ToolCall, found: Sequence[Candidate], task: str) -> list[str]:
 def renaming(task: str) -> tuple[str, str] | None:
     """Return the old and the new name where a task says outright what is to be renamed to what, else None."""
     said = _RENAMING.search(task)
-    if said is None or said["old"].lower() in _NO_NAMES or _is_file(said["old"], task) or _is_file(said["new"], task):
+    if said is None or said["old"].lower() in _NO_NAMES or any(grammar_of(said[each]) for each in ("old", "new")):
         return None
     return said["old"], said["new"].rpartition(".")[2]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from khepri import config, paths
 from khepri.engine import disk
-from khepri.errors import KhepriError
+from khepri.errors import UsageError
 from khepri.repo.root import Repository
 
 
@@ -51,13 +51,13 @@ def clear(as_json: bool) -> None:
     """Delete all of it, and print how much that was.
 
     Raises:
-        KhepriError: A file cannot be deleted.
+        UsageError: A file cannot be deleted.
     """
     folder = paths.prefixes_dir()
     try:
         deleted = disk.clear(folder)
     except OSError as error:
-        raise KhepriError(f"cannot delete {error.filename}: {error.strerror}", f"delete the folder {folder}") from error
+        raise UsageError(f"cannot delete {error.filename}: {error.strerror}", f"delete the folder {folder}") from error
     if as_json:
         print(json.dumps(asdict(deleted)))
     else:

@@ -6,6 +6,7 @@ A repository is not the user. Its file may make Khepri more careful, never less;
 
 import difflib
 import math
+import os
 import re
 import reprlib
 from collections.abc import Iterator, Mapping
@@ -23,7 +24,7 @@ from khepri.errors import ConfigError
 _VARIABLE_PREFIX = "KHEPRI_"
 # Ours by name, but no settings: one shows tracebacks, the other belongs to the set-up of a checkout.
 _OTHER_VARIABLES = frozenset({"KHEPRI_DEBUG", "KHEPRI_WHEELS"})
-_ROOM = frozenset({"context_tokens", "batch_tokens", "cache_tokens", "cache_mb", "cache_disk_mb"})
+_ROOM = frozenset({"context_tokens", "batch_tokens", "cache_tokens", "cache_mb", "cache_disk_mb", "threads"})
 _MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+-]*")
 
 
@@ -162,8 +163,12 @@ def _refusal(name: str, value: Value, current: Value) -> str:
 
 
 def _room(name: str, value: Value) -> float:
-    is_unlimited = name == "cache_mb" and value == 0
-    return math.inf if is_unlimited else int(str(value))
+    """Return how much of the machine a value takes, comparable with other values of the same key."""
+    if name == "cache_mb" and value == 0:
+        return math.inf
+    if name == "threads" and value == 0:
+        return os.cpu_count() or 1
+    return int(str(value))
 
 
 def _is_model_name(model: str) -> bool:

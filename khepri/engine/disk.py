@@ -220,10 +220,14 @@ class DiskTier:
 
 
 def read_statistics(folder: Path) -> DiskStatistics:
-    """Return what was counted in a folder so far."""
+    """Return what was counted in a folder so far; figures that cannot be count as none."""
     found = json_cache.read(_statistics_file(folder))
-    counts = {name: found.get(name, 0) for name in asdict(DiskStatistics())}
-    return DiskStatistics(**{name: count if isinstance(count, int) else 0 for name, count in counts.items()})
+    counts = DiskStatistics(**{name: _count(found.get(name, 0)) for name in asdict(DiskStatistics())})
+    return counts if 0 <= counts.hits <= counts.lookups and counts.restored_tokens >= 0 else DiskStatistics()
+
+
+def _count(written: object) -> int:
+    return written if isinstance(written, int) and not isinstance(written, bool) else 0
 
 
 @dataclass(frozen=True)

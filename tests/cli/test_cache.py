@@ -1,6 +1,7 @@
 import json
 import stat
 
+from khepri.cli import exits
 from tests.support.command import Command
 
 
@@ -33,3 +34,12 @@ def test_without_room_on_the_disk_nothing_is_kept(khepri: Command) -> None:
         done = khepri.ask("--json", "What is this?", KHEPRI_CACHE_DISK_MB="0")
         assert json.loads(done.stdout)["usage"]["cached_tokens"] == 0
     assert not list(khepri.home.glob("cache/khepri/prefixes/*.kv"))
+
+
+def test_a_file_in_the_place_of_the_folder_is_said_and_is_no_defect(khepri: Command) -> None:
+    folder = khepri.home / "cache" / "khepri"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "prefixes").write_text("")
+    done = khepri.run("cache", "clear")
+    assert done.returncode == exits.USAGE
+    assert "prefixes" in done.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from khepri.engine.disk import DiskTier, DiskUsage, clear, forget_conversation, read_statistics, usage
+from khepri.engine.disk import DiskStatistics, DiskTier, DiskUsage, clear, forget_conversation, read_statistics, usage
 
 TOKENS = tuple(range(500))
 STATE = os.urandom(5000)
@@ -273,3 +273,18 @@ def test_lookups_are_added_up_over_processes(tmp_path: Path) -> None:
     assert (statistics.lookups, statistics.hits, statistics.restored_tokens) == (3, 2, 700)
     clear(tmp_path)
     assert read_statistics(tmp_path).lookups == 0
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        '{"lookups": 3, "hits": 9}',
+        '{"lookups": true, "hits": true}',
+        '{"lookups": 3, "hits": 1, "restored_tokens": -5}',
+        '{"lookups": "3"}',
+        "[]",
+    ],
+)
+def test_figures_that_cannot_be_count_as_none(tmp_path: Path, written: str) -> None:
+    (tmp_path / "statistics.json").write_text(written)
+    assert read_statistics(tmp_path) == DiskStatistics()
