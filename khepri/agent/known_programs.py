@@ -23,15 +23,17 @@ QUIET: Final = frozenset(
 """Programs whose words are only data to them."""
 QUIET_GIT: Final = frozenset(
     (
-        "add am apply blame branch cat-file check-ignore checkout cherry cherry-pick clean clone commit count-objects "
+        "add am apply blame branch cat-file check-ignore checkout cherry cherry-pick clean commit count-objects "
         "describe diff diff-tree fetch fsck gc grep init log ls-files ls-remote ls-tree merge merge-base mv name-rev "
         "prune pull push range-diff reflog remote reset restore rev-list rev-parse revert rm shortlog show show-ref "
         "stash status switch tag version whatchanged worktree"
     ).split()
 )
 """Commands of git whose words are only data, but for those that ``GIT_HELPER`` finds."""
-GIT_HELPER: Final = re.compile(r"-O|-u|--(?:up|rec|ex|op)|ext::")
+GIT_HELPER: Final = re.compile(r"-O|--(?:up|rec|ex|op)|ext::")
 """The beginning of a word that names a program which git runs."""
+RUNS_TARGETS: Final = frozenset({"make", "gmake", "ninja", "tox", "nox"})
+"""Programs whose plain words name something in a file of theirs."""
 RUNS_SCRIPTS: Final = frozenset({"python", "pypy", "perl", "ruby", "node", "php", "lua", "luajit", "Rscript"})
 """Interpreters: their words are a script's, unless they are code."""
 CODE_MODULES: Final = frozenset({"timeit"})

@@ -17,6 +17,7 @@ from khepri.agent.known_programs import (
     QUIET,
     QUIET_GIT,
     RUNS_SCRIPTS,
+    RUNS_TARGETS,
     SUBSCRIPT,
     is_harmless_output,
     loads_more,
@@ -39,6 +40,7 @@ _ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)\+?=")
 _NO_WORD: Final = re.compile(r"[^\w./~@%+:-]+")
 _ATTACHED: Final = re.compile(r"(?<![\w-])-[A-Za-z](?=[A-Za-z./])|:")
 """What may stand before a command within a word: the letter of an option, or a colon as in ``EXEC:a``."""
+_NO_TARGET: Final = re.compile(r"[=\s]|^-")
 _FIND_ACTIONS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _GIT: Final = Wrapper(
     flags="pP",
@@ -137,6 +139,8 @@ def _words(words: Sequence[Word], depth: int) -> Reading:
         return own + Reading(guesses=_suffixes(words[1:]), clarity=Clarity.PARTLY)
     if name in QUIET or name.rstrip("0123456789.") in RUNS_SCRIPTS:
         return own + _worked_out(words[1:])
+    if name in RUNS_TARGETS:
+        return own + Reading(guesses=_hidden([word for word in words[1:] if _NO_TARGET.search(word.text)]))
     return own + Reading(guesses=_hidden(words[1:]))
 
 

@@ -71,6 +71,7 @@ WRAPPERS: Final = {
         own_words=1,
         opens_shell=True,
     ),
+    "newgrp": Wrapper(flags="l", own_words=1, opens_shell=True),
     "pkexec": Wrapper(long_flags=_long("disable-internal-agent keep-cwd"), long_valued=_long("user"), opens_shell=True),
     "chroot": Wrapper(
         long_flags=_long("skip-chdir"), long_valued=_long("userspec groups"), own_words=1, opens_shell=True
