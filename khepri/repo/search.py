@@ -7,6 +7,7 @@ ripgrep gets the visible files by name instead of walking on its own, so that wh
 import base64
 import json
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypedDict
@@ -99,8 +100,7 @@ def search(
     if "\0" in pattern:
         raise ToolError("the pattern holds a NUL byte", "leave it out")
     candidates = repository.select(path, glob)
-    options = ["--no-config", "--no-messages", "--crlf", f"--regexp={pattern}"]
-    options.append("--fixed-strings" if literal else "--engine=default")
+    options = ["--no-config", "--no-messages", "--crlf", *_patterns(pattern, literal=literal)]
     options.append({None: "--smart-case", True: "--case-sensitive", False: "--ignore-case"}[case_sensitive])
 
     counts: dict[str, int] = {}
@@ -120,6 +120,20 @@ def search(
         shown=sum(1 for file in files for line in file.lines if line.column >= 0),
         searched_files=len(candidates),
     )
+
+
+def _patterns(pattern: str, *, literal: bool) -> list[str]:
+    """Return ripgrep's options for what is searched for, in files that are Latin-1 as well if it is a text."""
+    if not literal:
+        return [f"--regexp={pattern}", "--engine=default"]
+    if pattern.isascii():
+        return [f"--regexp={pattern}", "--fixed-strings"]
+    try:
+        raw = pattern.encode("latin-1")
+    except UnicodeEncodeError:
+        return [f"--regexp={pattern}", "--fixed-strings"]
+    as_bytes = "".join(re.escape(chr(byte)) if byte < 0x80 else f"\\x{byte:02x}" for byte in raw)
+    return [f"--regexp={re.escape(pattern)}", f"--regexp=(?-u:{as_bytes})", "--engine=default"]
 
 
 def _share(counts: Sequence[int], most: int) -> int:

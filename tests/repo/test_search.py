@@ -155,3 +155,15 @@ def test_more_files_than_a_command_line_holds_are_all_searched(tmp_path: Path) -
         (folder / f"module{number:04}.py").write_text("needle\n")
     result = search(Repository.open(tmp_path), "needle", max_matches=10)
     assert (result.matches, len(result.files), result.shown) == (3000, 3000, 10)
+
+
+def test_a_text_that_is_not_ascii_is_found_in_every_encoding_that_is_read(tmp_path: Path) -> None:
+    line = "  # café [1.5] (rétry)\n"
+    write(
+        tmp_path, plain=line, latin=line.encode("latin-1"), wide=b"\xff\xfe" + line.encode("utf-16-le"), other="cafe\n"
+    )
+    repository = Repository.open(tmp_path)
+    for text in ("café", "café [1.5] (ré", "rétry)"):
+        assert rows(search(repository, text)) == [(name, 1, line.rstrip("\n")) for name in ("latin", "plain", "wide")]
+    assert search(repository, "CAFÉ", case_sensitive=True).matches == 0
+    assert search(repository, "日本").matches == 0
