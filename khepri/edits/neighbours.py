@@ -28,7 +28,8 @@ def without_frame(target: Target, code: str) -> str:
     frame = own.qualified_name.rpartition(".")[0]
     members = [each for each in symbols if each.qualified_name.rpartition(".")[0] == frame]
     start, end = min(each.start_line for each in members), max(each.end_line for each in members)
-    known = {line.strip() for line in target.source.text.split("\n")}
+    # The line that names the class is often written without its bases; it goes whatever it says.
+    known = {line.strip() for line in (*target.source.text.split("\n"), code.lstrip("\n").split("\n")[0])}
     if any(line.strip() not in known for line in (*lines[: start - 1], *lines[end:])):
         raise EditRefusedError(
             Refusal.MALFORMED,

@@ -125,7 +125,12 @@ def test_what_only_the_compiler_sees_is_a_syntax_error_too(root: Path, body: str
 def test_a_class_around_the_method_comes_off(root: Path) -> None:
     new = RUN.replace("total = 0", "total = 1")
     stop = "    def stop(self):\n        return os.getpid()"
-    for written in (f"class App:\n{new}", f"class App:\n{new}\n\n{stop}", f"{new}\n\n{stop}"):
+    for written in (
+        f"class App:\n{new}",
+        f"class App(Base):\n{new}",
+        f"class App:\n{new}\n\n{stop}",
+        f"{new}\n\n{stop}",
+    ):
         assert rewritten(target(root), written, "start at 1").after == APP.replace("total = 0", "total = 1").encode()
 
 
