@@ -1,11 +1,13 @@
 """Moves, extracts and inlines Python code with rope."""
 
 import re
+import textwrap
 from typing import TYPE_CHECKING
 
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
 from khepri.edits.imports import check_imports, redirect_imports, refuse_circle
+from khepri.edits.inline_safety import torn_call
 from khepri.edits.locate import Target, find_python, read_python, read_source
 from khepri.edits.mentions import public_names, uses_of, without_public_name
 from khepri.edits.refusal import EditRefusedError, Refusal
@@ -91,9 +93,11 @@ def inline(workspace: Workspace, path: str, symbol: str) -> Refactoring:
     """Put the body of a function in the place of every call, and remove the function.
 
     Raises:
-        EditRefusedError: There is no such function, or rope refuses, as for one with several returns.
+        EditRefusedError: There is no such function, its body would need brackets in the place of a call, or rope
+            refuses, as for one with several returns.
     """
     target = find_python(workspace, path, symbol)
+    _refuse_torn(workspace, target)
     project = RopeProject(workspace)
     title = f"inline {target.label}"
 
@@ -146,6 +150,25 @@ def _refuse_leftovers(workspace: Workspace, changes: ChangeSet, target: Target) 
             f"{target.label} cannot go: {len(left)} uses of {target.name} would be left, the first at {left[0]}",
             "they may be calls on objects of unknown type; change them first",
         )
+
+
+def _refuse_torn(workspace: Workspace, target: Target) -> None:
+    """Refuse to put a body in the place of a call that would mean something else there: rope adds no brackets."""
+    for path in workspace.files():
+        data = workspace.read(path) if path.endswith(".py") else None
+        text = decode(data).text if data else ""
+        if target.name not in text:
+            continue
+        try:
+            line = torn_call(textwrap.dedent(target.text), target.name, text)
+        except SyntaxError:
+            continue
+        if line is not None:
+            raise EditRefusedError(
+                Refusal.NOT_POSSIBLE,
+                f"the call of {target.name} at {path}:{line} needs brackets around what would stand there",
+                "assign its result, or what is passed to it, to a name first",
+            )
 
 
 def _spaced(change: FileChange, name: str) -> FileChange:

@@ -1,0 +1,71 @@
+"""Whether an expression can be put in the place of a call as it is written, or would need brackets there.
+
+A refactoring library that works on text puts ``x + 1`` into ``single(y) * 2`` and makes ``y + 1 * 2`` of it.
+"""
+
+import ast
+from collections.abc import Iterator
+from typing import Final
+
+_CLOSED: Final = (
+    ast.Name,
+    ast.Constant,
+    ast.Call,
+    ast.Attribute,
+    ast.Subscript,
+    ast.List,
+    ast.Dict,
+    ast.Set,
+    ast.ListComp,
+    ast.DictComp,
+    ast.SetComp,
+    ast.JoinedStr,
+)
+"""Expressions that hold together whatever stands around them."""
+_STATEMENTS: Final = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Expr)
+
+
+def torn_call(definition: str, name: str, text: str) -> int | None:
+    """Return the line of the first call that would mean something else with the body in its place; None without any.
+
+    Args:
+        definition: The function alone, as Python text without indentation.
+        name: Its name.
+        text: A Python file with calls.
+    """
+    function = next((each for each in ast.walk(ast.parse(definition)) if isinstance(each, ast.FunctionDef)), None)
+    if function is None:
+        return None
+    returned = [each.value for each in ast.walk(function) if isinstance(each, ast.Return) and each.value is not None]
+    is_open = any(not isinstance(value, _CLOSED) for value in returned)
+    torn = {node.id for node, parent in _with_parents(function) if isinstance(node, ast.Name) and _tears(node, parent)}
+    parameters = {each.arg for each in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
+    for node, parent in _with_parents(ast.parse(text)):
+        if not (isinstance(node, ast.Call) and _called(node) == name):
+            continue
+        arguments = (*node.args, *(each.value for each in node.keywords))
+        has_open_argument = any(not isinstance(each, _CLOSED) for each in arguments)
+        if (is_open and _tears(node, parent)) or (has_open_argument and torn & parameters):
+            return node.lineno
+    return None
+
+
+def _called(call: ast.Call) -> str:
+    return call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+
+
+def _tears(node: ast.expr, parent: ast.AST) -> bool:
+    """True if what stands in the place of ``node`` needs brackets unless it holds together by itself."""
+    if isinstance(parent, _STATEMENTS):
+        return False
+    if isinstance(parent, ast.Call):
+        return node is parent.func
+    if isinstance(parent, ast.Subscript):
+        return node is parent.value
+    return not isinstance(parent, ast.keyword | ast.List | ast.Set | ast.FormattedValue)
+
+
+def _with_parents(tree: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
+    for parent in ast.walk(tree):
+        for node in ast.iter_child_nodes(parent):
+            yield node, parent
