@@ -44,6 +44,12 @@ _NEVER_NAMES: Final = frozenset(
     "single last".split()
 )
 """Words before ``parameter`` and its like that say which one, and not what it is called."""
+_NOTHING_MORE: Final = re.compile(
+    r"[`'\"]?(?:[\s,.]|everywhere|throughout|and|tests?|included|including|the|in|all|files|its|callers|uses|"
+    r"(?:whole|entire|repository|repo|project|code ?base|package)\b|[\w-]*[./][\w./-]+)*",
+    re.IGNORECASE,
+)
+"""What may stand behind a rename that is all of a task."""
 _NO_NAMES: Final = frozenset(
     "it this that them everything class function method helper constant variable module package file".split()
 )
@@ -138,6 +144,14 @@ def renaming(task: str) -> tuple[str, str] | None:
     return said["old"], said["new"].rpartition(".")[2]
 
 
+def _is_only_rename(task: str, found: Sequence[Candidate]) -> bool:
+    """Tell if a task renames a definition that is there, and asks for nothing besides."""
+    said, match = renaming(task), _RENAMING.search(task)
+    if said is None or match is None or not any(_is_called(each, said[0]) for each in found):
+        return False
+    return not task[: match.start()].strip() and _NOTHING_MORE.fullmatch(task, match.end()) is not None
+
+
 def plan_grammar(manifests: Sequence[Manifest], found: Sequence[Candidate], files: Sequence[str], task: str) -> str:
     """Return the Lark grammar of one call whose target exists.
 
@@ -154,7 +168,10 @@ def plan_grammar(manifests: Sequence[Manifest], found: Sequence[Candidate], file
     rules = ["start: call"]
     alternatives = []
     names = _new_names(task, found)
-    kinds = [(manifest, *kind) for manifest in _fitting(manifests, task) for kind in _kinds_of_calls(manifest)]
+    offered = _fitting(manifests, task)
+    if _is_only_rename(task, found):
+        offered = [manifest for manifest in offered if manifest.name == "rename"] or offered
+    kinds = [(manifest, *kind) for manifest in offered for kind in _kinds_of_calls(manifest)]
     for number, (manifest, required, properties) in enumerate(kinds):
         fitting = [each for each in found if not manifest.kinds or not each.symbol or each.kind in manifest.kinds]
         new_names = names

@@ -160,3 +160,17 @@ def test_a_rename_is_never_taken_the_other_way_round(root: Path) -> None:
     assert allows(root, task, planned("rename", path="src/net.py", symbol="Session", new_name="fetch"))
     assert not allows(root, task, planned("rename", path="src/net.py", symbol="fetch", new_name="Session"))
     assert not offers(root, "rename Gone to fetch", "rename")
+
+
+@pytest.mark.parametrize(
+    ("task", "is_rewrite_offered"),
+    [
+        ("rename Session to Talk everywhere, tests included", False),
+        ("Rename fetch to get in src/net.py and all its callers", False),
+        ("rename Session to Talk and give it a docstring", True),
+        ("rename Gone to Talk", True),
+        ("add a docstring to fetch, and rename Session to Talk", True),
+    ],
+)
+def test_a_rename_that_is_all_of_a_task_is_left_to_the_library(root: Path, task: str, is_rewrite_offered: bool) -> None:
+    assert offers(root, task, "rewrite") is is_rewrite_offered
