@@ -15,6 +15,7 @@ from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.patch import file_patch
 from khepri.edits.refusal import EditRefusedError
 from khepri.edits.review import Decision
+from khepri.edits.soundness import new_fault
 from khepri.repo.text import printable
 
 _QUESTION: Final = "Write it? [y]es, [n]o, [s]ome of it, [e]dit, [q]uit: "
@@ -52,6 +53,7 @@ def ask_about(changes: ChangeSet, console: Console) -> Decision:
                 if not changes.files:
                     return Decision.reject()
                 show(changes, console)
+                _show_faults(changes, console)
             case _:
                 console.print("y writes it, n and q do not, s asks for each part, e opens your editor", style="dim")
 
@@ -123,6 +125,15 @@ def _edited(changes: ChangeSet, console: Console) -> ChangeSet:
         if edited is not None:
             files.append(edited)
     return change_set(changes.title, files)
+
+
+def _show_faults(changes: ChangeSet, console: Console) -> None:
+    """Say what the user broke in the editor: it is his to write all the same, but not without a word."""
+    for change in changes.files:
+        fault = new_fault(change)
+        if fault is not None:
+            words = f"{change.path}:{fault.line}: {fault.message}; e opens the editor again, y writes it as it is"
+            console.print(printable(words), style="red", markup=False, highlight=False, soft_wrap=True)
 
 
 def _in_editor(path: str, text: str) -> str | None:

@@ -1,9 +1,11 @@
-"""Whether an expression can be put in the place of a call as it is written, or would need brackets there.
+"""Whether a body and its arguments can be put in the place of a call as they are written.
 
-A refactoring library that works on text puts ``x + 1`` into ``single(y) * 2`` and makes ``y + 1 * 2`` of it.
+A refactoring library that works on text puts ``x + 1`` into ``single(y) * 2`` and makes ``y + 1 * 2`` of it; and with
+``x + x`` it makes ``take() + take()`` of ``single(take())``.
 """
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -25,6 +27,51 @@ _CLOSED: Final = (
 _STATEMENTS: Final = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Expr)
 
 
+_ACTING: Final = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
+"""Expressions that may do something, and so have to be evaluated once."""
+_MAKING: Final = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.GeneratorExp, ast.Lambda)
+"""Expressions that make another object each time."""
+_REPEATING: Final = (
+    ast.For,
+    ast.AsyncFor,
+    ast.While,
+    ast.Lambda,
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.ListComp,
+    ast.DictComp,
+    ast.SetComp,
+    ast.GeneratorExp,
+)
+"""What may evaluate an expression inside any number of times, or later."""
+
+
+def repeated_call(definition: str, name: str, text: str) -> int | None:
+    """Return the line of the first call that passes what must be evaluated once for a parameter that is not used once.
+
+    Args:
+        definition: The function alone, as Python text without indentation.
+        name: Its name.
+        text: A Python file with calls.
+    """
+    function = _function(definition)
+    if function is None:
+        return None
+    uses = _uses(function)
+    places = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+    for call in (each for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Call) and _called(each) == name):
+        values = list(call.args)
+        if isinstance(call.func, ast.Attribute) and places[:1] in (["self"], ["cls"]):
+            values.insert(0, call.func.value)
+        passed = list(zip(places, values, strict=False))
+        passed += [(each.arg, each.value) for each in call.keywords if each.arg]
+        for parameter, value in passed:
+            once = _ACTING if uses[parameter] == 0 else (*_ACTING, *_MAKING)
+            if uses[parameter] != 1 and any(isinstance(node, once) for node in ast.walk(value)):
+                return call.lineno
+    return None
+
+
 def torn_call(definition: str, name: str, text: str) -> int | None:
     """Return the line of the first call that would mean something else with the body in its place; None without any.
 
@@ -33,7 +80,7 @@ def torn_call(definition: str, name: str, text: str) -> int | None:
         name: Its name.
         text: A Python file with calls.
     """
-    function = next((each for each in ast.walk(ast.parse(definition)) if isinstance(each, ast.FunctionDef)), None)
+    function = _function(definition)
     if function is None:
         return None
     returned = [each.value for each in ast.walk(function) if isinstance(each, ast.Return) and each.value is not None]
@@ -48,6 +95,22 @@ def torn_call(definition: str, name: str, text: str) -> int | None:
         if (is_open and _tears(node, parent)) or (has_open_argument and torn & parameters):
             return node.lineno
     return None
+
+
+def _function(definition: str) -> ast.FunctionDef | None:
+    return next((each for each in ast.walk(ast.parse(definition)) if isinstance(each, ast.FunctionDef)), None)
+
+
+def _uses(function: ast.FunctionDef) -> Counter[str]:
+    """Count the uses of each name in a body; one inside a loop counts as many."""
+    uses: Counter[str] = Counter()
+    for statement in function.body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name):
+                uses[node.id] += 1
+            elif isinstance(node, _REPEATING):
+                uses.update(each.id for each in ast.walk(node) if isinstance(each, ast.Name))
+    return uses
 
 
 def _called(call: ast.Call) -> str:

@@ -20,6 +20,7 @@ from khepri.edits.mentions import uses_of
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename import Refactoring, check_name
 from khepri.edits.rope_project import RopeProject
+from khepri.edits.soundness import check_sound
 from khepri.edits.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -372,4 +373,5 @@ def _finished(workspace: Workspace, changes: ChangeSet) -> Refactoring:
     if not changes.files:
         raise EditRefusedError(Refusal.NO_OP, f"{changes.title}: nothing would change")
     check_imports(workspace, changes)
+    check_sound(changes)
     return Refactoring(changes)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
 from khepri.edits.imports import check_imports, redirect_imports, refuse_circle
-from khepri.edits.inline_safety import torn_call
+from khepri.edits.inline_safety import repeated_call, torn_call
 from khepri.edits.locate import Target, find_python, read_python, read_source
 from khepri.edits.mentions import public_names, uses_of, without_public_name
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename import Refactoring, check_name
 from khepri.edits.rope_project import RopeProject
+from khepri.edits.soundness import check_sound
 from khepri.edits.workspace import Workspace
 from khepri.repo.text import decode
 
@@ -48,6 +49,7 @@ def move(workspace: Workspace, path: str, symbol: str, destination: str) -> Refa
     changes = _public_names_moved(project.change_of(title, run), target)
     changes = redirect_imports(workspace, changes, target.name, target.source.path, place)
     check_imports(workspace, changes)
+    check_sound(changes)
     refuse_circle(workspace, changes, target.source.path, place)
     return Refactoring(changes)
 
@@ -86,6 +88,7 @@ def extract(workspace: Workspace, path: str, start_line: int, end_line: int, new
 
     changes = change_set(title, [_spaced(change, new_name) for change in project.change_of(title, run).files])
     check_imports(workspace, changes)
+    check_sound(changes)
     return Refactoring(changes)
 
 
@@ -110,6 +113,7 @@ def inline(workspace: Workspace, path: str, symbol: str) -> Refactoring:
     changes = _public_names_moved(project.change_of(title, run), target)
     _refuse_leftovers(workspace, changes, target)
     check_imports(workspace, changes)
+    check_sound(changes)
     return Refactoring(changes)
 
 
@@ -159,8 +163,10 @@ def _refuse_torn(workspace: Workspace, target: Target) -> None:
         text = decode(data).text if data else ""
         if target.name not in text:
             continue
+        definition = textwrap.dedent(target.text)
         try:
-            line = torn_call(textwrap.dedent(target.text), target.name, text)
+            line = torn_call(definition, target.name, text)
+            repeated = repeated_call(definition, target.name, text)
         except SyntaxError:
             continue
         if line is not None:
@@ -168,6 +174,12 @@ def _refuse_torn(workspace: Workspace, target: Target) -> None:
                 Refusal.NOT_POSSIBLE,
                 f"the call of {target.name} at {path}:{line} needs brackets around what would stand there",
                 "assign its result, or what is passed to it, to a name first",
+            )
+        if repeated is not None:
+            raise EditRefusedError(
+                Refusal.NOT_POSSIBLE,
+                f"what {path}:{repeated} passes to {target.name} would not be evaluated exactly once any more",
+                "assign it to a name first",
             )
 
 

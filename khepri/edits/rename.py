@@ -16,6 +16,7 @@ from khepri.edits.locate import Target, find_target, read_python
 from khepri.edits.mentions import rename_mentions
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rope_project import RopeProject
+from khepri.edits.soundness import check_sound
 from khepri.edits.workspace import Workspace
 from khepri.repo.symbols import outline
 from khepri.repo.text import decode
@@ -78,6 +79,7 @@ def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refac
         raise EditRefusedError(Refusal.NOT_POSSIBLE, f"{title}: no use of {old} was found that could be renamed")
     changes = _with_mentions(workspace, changes, source.path, target, old, new_name)
     check_imports(workspace, changes)
+    check_sound(changes, renamed=(old, new_name))
     notes = [_note(old, list(unsure), is_unique=is_unique)] if unsure else []
     return Refactoring(changes, (*notes, *_left(workspace, project, changes, source.path, old)))
 

@@ -66,3 +66,21 @@ def test_what_is_shown_cannot_steer_the_terminal(monkeypatch: pytest.MonkeyPatch
     ask_about(change_set("x", [FileChange("a", b"", b"\x1b]0;title\x07[red]x\n")]), Console(file=shown, width=100))
     assert "\x1b" not in shown.getvalue()
     assert "[red]x" in shown.getvalue()
+
+
+def test_a_fault_that_an_editor_left_is_told_before_it_is_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nsed -i "s/double(x):/double(x)/" "$1"\n', encoding="utf-8")
+    editor.chmod(editor.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("VISUAL", str(editor))
+    changes = change_set("t", [FileChange("a.py", b"", b"x = 1\ndef double(x): ...\n")])
+    shown = io.StringIO()
+    monkeypatch.setattr("sys.stdin", io.StringIO("e\nn\n"))
+    assert ask_about(changes, Console(file=shown, width=100)).changes is None
+    assert "a.py:2: expected ':'; e opens the editor again" in shown.getvalue()
+    monkeypatch.setattr("sys.stdin", io.StringIO("e\ny\n"))
+    decided = ask_about(changes, Console(file=shown, width=100)).changes
+    assert decided is not None
+    assert decided.files[0].after == b"x = 1\ndef double(x) ...\n"

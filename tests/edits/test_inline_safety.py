@@ -2,7 +2,7 @@ import ast
 
 import pytest
 
-from khepri.edits.inline_safety import torn_call
+from khepri.edits.inline_safety import repeated_call, torn_call
 
 SINGLE = "def single(x):\n    return x + 1\n"
 PLAIN = "def plain(x):\n    return x\n"
@@ -28,3 +28,24 @@ def test_a_call_is_torn_where_the_body_would_need_brackets(
 ) -> None:
     assert ast.parse(text)
     assert torn_call(definition, name, text) == line
+
+
+@pytest.mark.parametrize(
+    ("definition", "text", "line"),
+    [
+        ("def f(x):\n    return x + x\n", "y = f(1)\nz = f(take())\n", 2),
+        ("def f(x):\n    return x + x\n", "z = f(y.size)\n", None),
+        ("def f(x):\n    return x + x\n", "z = f(x=take())\n", 1),
+        ("def f(x):\n    return g(x)\n", "z = f(take())\n", None),
+        ("def f(x):\n    return g([x for y in z])\n", "z = f(take())\n", 1),
+        ("def f(x):\n    return 1\n", "z = f(take())\n", 1),
+        ("def f(x):\n    return 1\n", "z = f([])\n", None),
+        ("def f(x):\n    return g(x, x)\n", "z = f([])\n", 1),
+        ("def f(self, x):\n    return g(x, self.a)\n", "z = s.f(take())\n", None),
+        ("def f(self, x):\n    return g(x, self.a, self.b)\n", "z = s().f(1)\n", 1),
+        ("def f(x, y):\n    return g(x, y, y)\n", "z = f(take(), 1)\n", None),
+        ("class f:\n    pass\n", "z = f(take())\n", None),
+    ],
+)
+def test_what_is_passed_is_evaluated_once_before_and_after(definition: str, text: str, line: int | None) -> None:
+    assert repeated_call(definition, "f", text) == line

@@ -300,6 +300,26 @@ async def test_a_file_under_review_is_edited_as_it_is_and_not_as_it_is_shown(
         assert decided.files[0].after == b"\x1b[31mtwo\n# more\n"
 
 
+async def test_a_fault_that_the_editor_left_is_told(
+    make_app: MakeApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\necho 'def f(' >> \"$1\"\n", encoding="utf-8")
+    editor.chmod(0o700)
+    monkeypatch.setenv("VISUAL", str(editor))
+    # There is no terminal to give away.
+    monkeypatch.setattr(KhepriApp, "suspend", lambda app: nullcontext())
+    app = make_app()
+    async with running(app) as pilot:
+        screen = ReviewScreen(Review(ChangeSet("t", (FileChange("a.py", b"one\n", b"two\n"),))))
+        app.push_screen(screen)
+        await wait_until(pilot, lambda: isinstance(app.focused, SelectionList) and bool(screen._shown))
+        await pilot.press("e")
+        await wait_until(
+            pilot, lambda: any("a.py:2: '(' was never closed" in each.message for each in app._notifications)
+        )
+
+
 async def test_how_a_diff_is_shown_stays_from_file_to_file(make_app: MakeApp) -> None:
     app = make_app()
     async with running(app) as pilot:

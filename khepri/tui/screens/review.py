@@ -18,6 +18,7 @@ from textual_diff_view import DiffView
 
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.review import Decision, Review
+from khepri.edits.soundness import new_fault
 from khepri.errors import KhepriError
 from khepri.repo.text import printable
 from khepri.tui.editor import edit_in_editor
@@ -92,6 +93,10 @@ class ReviewScreen(ModalScreen[None]):
             del self._files[self._shown]
         else:
             self._files[self._shown] = edited
+            fault = new_fault(edited)
+            if fault is not None:
+                words = f"{edited.path}:{fault.line}: {fault.message}; it would be written like this"
+                self.notify(printable(words), severity="warning", markup=False)
         hunks = self.query_one(SelectionList)
         hunks.clear_options()
         hunks.add_options(_selections(self._files))
