@@ -373,5 +373,4 @@ def _finished(workspace: Workspace, changes: ChangeSet) -> Refactoring:
     if not changes.files:
         raise EditRefusedError(Refusal.NO_OP, f"{changes.title}: nothing would change")
     check_imports(workspace, changes)
-    check_sound(changes)
-    return Refactoring(changes)
+    return Refactoring(changes, check_sound(changes))

@@ -49,9 +49,9 @@ def move(workspace: Workspace, path: str, symbol: str, destination: str) -> Refa
     changes = _public_names_moved(project.change_of(title, run), target)
     changes = redirect_imports(workspace, changes, target.name, target.source.path, place)
     check_imports(workspace, changes)
-    check_sound(changes)
+    notes = check_sound(changes)
     refuse_circle(workspace, changes, target.source.path, place)
-    return Refactoring(changes)
+    return Refactoring(changes, notes)
 
 
 def extract(workspace: Workspace, path: str, start_line: int, end_line: int, new_name: str) -> Refactoring:
@@ -88,8 +88,7 @@ def extract(workspace: Workspace, path: str, start_line: int, end_line: int, new
 
     changes = change_set(title, [_spaced(change, new_name) for change in project.change_of(title, run).files])
     check_imports(workspace, changes)
-    check_sound(changes)
-    return Refactoring(changes)
+    return Refactoring(changes, check_sound(changes))
 
 
 def inline(workspace: Workspace, path: str, symbol: str) -> Refactoring:
@@ -113,8 +112,7 @@ def inline(workspace: Workspace, path: str, symbol: str) -> Refactoring:
     changes = _public_names_moved(project.change_of(title, run), target)
     _refuse_leftovers(workspace, changes, target)
     check_imports(workspace, changes)
-    check_sound(changes)
-    return Refactoring(changes)
+    return Refactoring(changes, check_sound(changes))
 
 
 def _destination(workspace: Workspace, written: str) -> str:

@@ -79,8 +79,9 @@ def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refac
         raise EditRefusedError(Refusal.NOT_POSSIBLE, f"{title}: no use of {old} was found that could be renamed")
     changes = _with_mentions(workspace, changes, source.path, target, old, new_name)
     check_imports(workspace, changes)
-    check_sound(changes, renamed=(old, new_name))
-    notes = [_note(old, list(unsure), is_unique=is_unique)] if unsure else []
+    notes = list(check_sound(changes, renamed=(old, new_name)))
+    if unsure:
+        notes.append(_note(old, list(unsure), is_unique=is_unique))
     return Refactoring(changes, (*notes, *_left(workspace, project, changes, source.path, old)))
 
 

@@ -9,7 +9,7 @@ import re
 import symtable
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -52,14 +52,15 @@ class Names:
     """The module, and then every scope in it, an outer one before those inside."""
     doubled: Counter[tuple[str, ...]]
     """How often each name is bound that is defined, and not only once; led by the classes that it stands in."""
+    unresolved: Mapping[str, int]
+    """The names that the file uses and nothing at its top level binds, each with the line where the first scope begins
+    that uses it; none if the file has a star import."""
+    needed: Mapping[str, int]
+    """Those of them that Python needs when the code runs: not what stands in annotations that are read later."""
 
-    @property
-    def unresolved(self) -> frozenset[str]:
-        """The names that the file uses and nothing at its top level binds; none if it has a star import."""
-        if _STAR.search(self.text):
-            return frozenset()
-        used = {name for scope in self.scopes for number, name in scope.names.values() if number <= _MODULE}
-        return frozenset(used - self.scopes[_MODULE].bound - _GIVEN)
+    def line_of_unresolved(self, name: str) -> int:
+        """Return the first line, from 1, that uses an unresolved name."""
+        return line_of(self.text, name, self.needed.get(name, self.unresolved[name]))
 
 
 def names_of(text: str) -> Names | None:
@@ -68,12 +69,21 @@ def names_of(text: str) -> Names | None:
         with warnings.catch_warnings():
             # Python warns of doubtful escapes and comparisons in the code that it reads.
             warnings.simplefilter("ignore")
-            # With annotations that are read later, the names in them are in no table.
-            top = symtable.symtable(_LATER.sub(r"\1division", text), "<text>", "exec")
             tree = ast.parse(text)
+            needed = scopes = _scopes(text)
+            # With annotations that are read later, the names in them are in no table.
+            if (at_once := _LATER.sub(r"\1division", text)) != text:
+                scopes = _scopes(at_once)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    return Names(text, tuple(_scopes(top)), _doubled(tree))
+    is_open = _STAR.search(text) is not None
+    return Names(
+        text,
+        tuple(scopes),
+        _doubled(tree),
+        {} if is_open else _unresolved(scopes),
+        {} if is_open else _unresolved(needed),
+    )
 
 
 def clash(before: Names, after: Names, old: str, new: str) -> Clash | None:
@@ -171,7 +181,17 @@ def _doubled(tree: ast.Module) -> Counter[tuple[str, ...]]:
     return Counter({name: count for name, count in bound.items() if count > 1 and name in defined})
 
 
-def _scopes(top: symtable.SymbolTable) -> list[_Scope]:
+def _unresolved(scopes: list[_Scope]) -> dict[str, int]:
+    lines: dict[str, int] = {}
+    for scope in scopes:
+        for number, name in scope.names.values():
+            if number <= _MODULE and name not in scopes[_MODULE].bound and name not in _GIVEN:
+                lines.setdefault(name, scope.line)
+    return lines
+
+
+def _scopes(text: str) -> list[_Scope]:
+    top = symtable.symtable(text, "<text>", "exec")
     at_top = {
         symbol.get_name()
         for table in _tables(top)

@@ -11,7 +11,7 @@ from khepri.edits.syntax import SyntaxFault, first_fault
 from khepri.repo.text import decode
 
 
-def check_sound(changes: ChangeSet, renamed: tuple[str, str] | None = None) -> None:
+def check_sound(changes: ChangeSet, renamed: tuple[str, str] | None = None) -> tuple[str, ...]:
     """Make sure that Python files compile, use no name that nothing binds, and define nothing over something else.
 
     What was wrong in a file before may stay so.
@@ -19,6 +19,9 @@ def check_sound(changes: ChangeSet, renamed: tuple[str, str] | None = None) -> N
     Args:
         changes: What is proposed.
         renamed: For a rename, the old name and the new one: every name must still stand for the same.
+
+    Returns:
+        Notes on names that are not defined any more, but that only type checkers look for.
 
     Raises:
         EditRefusedError: One would have such a fault that none of them has now.
@@ -33,15 +36,16 @@ def check_sound(changes: ChangeSet, renamed: tuple[str, str] | None = None) -> N
             )
     files = _names(changes)
     known: frozenset[str] = frozenset().union(*(before.unresolved for _, before, _ in files))
+    notes = []
     for path, before, after in files:
-        lost = after.unresolved - known
+        lost = after.needed.keys() - known
         if renamed is not None:
             _check_meaning(changes.title, path, before, after, *renamed)
         if lost:
             name = min(lost)
             raise EditRefusedError(
                 Refusal.NOT_POSSIBLE,
-                f"{changes.title}: nothing would define {name} at {path}:{line_of(after.text, name)}",
+                f"{changes.title}: nothing would define {name} at {path}:{after.line_of_unresolved(name)}",
                 f"change what stands there first, so that it does without {name}",
             )
         for names, count in after.doubled.items():
@@ -53,6 +57,10 @@ def check_sound(changes: ChangeSet, renamed: tuple[str, str] | None = None) -> N
                     f"{line_of(after.text, names[-1])}",
                     "rename one of them first, or choose another place",
                 )
+        for name in sorted(after.unresolved.keys() - known):
+            place = f"{path}:{after.line_of_unresolved(name)}"
+            notes.append(f"{place} has {name} in an annotation, and nothing defines it there: import it")
+    return tuple(notes)
 
 
 def new_fault(change: FileChange) -> SyntaxFault | None:

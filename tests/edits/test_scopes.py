@@ -34,6 +34,12 @@ def test_a_name_is_unresolved_that_nothing_at_the_top_level_binds(text: str, mis
     assert sorted(read(text).unresolved) == missing
 
 
+def test_what_stands_in_annotations_that_are_read_later_is_not_needed() -> None:
+    text = "def f(a: Gone) -> None:\n    return lost\n"
+    assert read(text).needed == {"Gone": 0, "lost": 1}
+    assert read(f"from __future__ import annotations\n{text}").needed == {"lost": 2}
+
+
 @pytest.mark.parametrize(
     ("text", "doubled"),
     [

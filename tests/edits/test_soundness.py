@@ -120,3 +120,13 @@ def test_a_new_fault_is_told_in_every_language() -> None:
     assert new_fault(FileChange("a.js", b"f(\n", b"g(\n")) is None
     assert new_fault(FileChange("a.txt", b"", b"f(\n")) is None
     assert new_fault(FileChange("a.py", b"x\n", None)) is None
+
+
+def test_a_name_that_only_type_checkers_miss_is_noted(tmp_path: Path) -> None:
+    text = (
+        "from __future__ import annotations\n\nfrom typing import TYPE_CHECKING\n\n"
+        "if TYPE_CHECKING:\n    import ssl\n\n\n"
+        "def f(a: ssl.SSLContext) -> None:\n    return None\n"
+    )
+    done = move_f(workspace_of(tmp_path, {"a.py": text, "b.py": ""}))
+    assert any("has ssl in an annotation" in note and note.startswith("b.py:") for note in done.notes)

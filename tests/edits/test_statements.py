@@ -72,8 +72,12 @@ def test_what_they_grow_to_can_always_be_parsed(tmp_path: Path) -> None:
 def test_statements_that_were_found_are_extracted(tmp_path: Path) -> None:
     found = target(tmp_path)
     first, last = Statements(found).around(9, 11)
+    with pytest.raises(EditRefusedError, match=r"nothing would define name at a\.py:13"):
+        # rope takes the wrong lines for the function if a text in it is not indented.
+        extract(Workspace(Repository.open(tmp_path)), "a.py", first, last, "check")
+    (tmp_path / "a.py").write_text(CODE.replace("that is", "    that is"), encoding="utf-8")
     changes = extract(Workspace(Repository.open(tmp_path)), "a.py", first, last, "check").changes
-    assert "name = self.check(" in changes.files[0].new_text
+    assert "        self.check(name)" in changes.files[0].new_text
 
 
 def test_what_is_no_function_has_no_statements(tmp_path: Path) -> None:
