@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from khepri.edits.accessors import with_accessors
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
 from khepri.edits.imports import Modules, check_imports, passing_modules
@@ -77,6 +78,8 @@ def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refac
         changes = run(is_meant=True)
     if not changes.files:
         raise EditRefusedError(Refusal.NOT_POSSIBLE, f"{title}: no use of {old} was found that could be renamed")
+    if target is not None and "." in target.symbol:
+        changes = with_accessors(changes, old, new_name)
     changes = _with_mentions(workspace, changes, source.path, target, old, new_name)
     check_imports(workspace, changes)
     notes = list(check_sound(changes, renamed=(old, new_name)))

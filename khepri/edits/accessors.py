@@ -1,0 +1,45 @@
+"""Renames a property where its setter and deleter name it: ``@size.setter``, which rope leaves as it was."""
+
+import ast
+from typing import Final
+
+from khepri.edits.change import ChangeSet, FileChange, change_set
+from khepri.edits.exact import replace_text
+from khepri.repo.text import decode
+
+_ACCESSORS: Final = frozenset({"getter", "setter", "deleter"})
+
+
+def with_accessors(changes: ChangeSet, old: str, new: str) -> ChangeSet:
+    """Return a rename with the accessors of a property that it renamed."""
+    files = []
+    for change in changes.files:
+        after = change.after
+        if after is not None and change.path.endswith(".py"):
+            text = decode(after).text
+            renamed = rename_accessors(text, old, new)
+            if renamed != text:
+                after = replace_text(after, renamed)
+        files.append(FileChange(change.path, change.before, after))
+    return change_set(changes.title, files)
+
+
+def rename_accessors(text: str, old: str, new: str) -> str:
+    """Return a Python text in which methods called ``new`` are no longer made from a property ``old``."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return text
+    lines = text.split("\n")
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.FunctionDef) and node.name == new):
+            continue
+        for decorator in node.decorator_list:
+            match decorator:
+                case ast.Attribute(value=ast.Name(id=name) as place, attr=accessor) if (
+                    name == old and accessor in _ACCESSORS
+                ):
+                    line = lines[place.lineno - 1]
+                    # Nothing but spaces and an @ stands before it, so bytes and characters are counted alike.
+                    lines[place.lineno - 1] = line[: place.col_offset] + new + line[place.end_col_offset :]
+    return "\n".join(lines)
