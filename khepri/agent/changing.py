@@ -134,8 +134,11 @@ class ChangeRun:
         failed = next((check for check in before if not check.passed), None)
         for number, call in enumerate(calls[first:], start=first + 1):
             self._parts.writer.check()
-            self._step(number, len(calls), call, failed)
+            step = self._step(number, len(calls), call, failed)
+            self._steps.append(step)
+            # Whoever sees that a step is done may end the process: it is not done again.
             self._parts.plans.save(self._instruction.text, calls, number, self._workspace)
+            self._emit(step)
         report = self._offer(calls)
         self._parts.plans.forget()
         return report
@@ -211,7 +214,7 @@ class ChangeRun:
         if not found.matches:
             raise EditRefusedError(Refusal.NO_TARGET, f"nothing is called {name} here", "look at how it is spelled")
 
-    def _step(self, number: int, total: int, call: ToolCall, failed: CheckFinished | None) -> None:
+    def _step(self, number: int, total: int, call: ToolCall, failed: CheckFinished | None) -> StepFinished:
         self._emit(StepStarted(number, total, describe(call)))
         try:
             match call.name:
@@ -221,14 +224,12 @@ class ChangeRun:
                     text = self._create(call)
                 case _:
                     text = self._refactor(call)
-            step = StepFinished(number, total, text, False)
         except EditRefusedError as error:
             words = f"{error.message}; {error.hint}" if error.hint else error.message
-            step = StepFinished(number, total, words, True, error.reason)
+            return StepFinished(number, total, words, True, error.reason)
         except (ToolError, RefusedError) as error:
-            step = StepFinished(number, total, error.message, True, Refusal.NO_TARGET)
-        self._steps.append(step)
-        self._emit(step)
+            return StepFinished(number, total, error.message, True, Refusal.NO_TARGET)
+        return StepFinished(number, total, text, False)
 
     def _refactor(self, call: ToolCall) -> str:
         """Run a deterministic tool."""

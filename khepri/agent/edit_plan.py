@@ -310,8 +310,11 @@ def _stands_as_name(word: str, task: str) -> bool:
 
 def _stands_as_target(word: str, task: str) -> bool:
     """Return True if a word stands where the name of something stands that is there already."""
-    lead = rf"(?:{_LEADS}|to|give|rename|move|inline)"
-    return bool(re.search(rf"\b{lead}\s+[`'\"]?{re.escape(word)}\b", task, re.IGNORECASE))
+    lead, name = rf"(?:{_LEADS}|to|give|rename|move|inline)", re.escape(word)
+    if re.search(rf"\b{lead}\s+[`'\"]?{name}\b", task, re.IGNORECASE):
+        return True
+    # The subject of the sentence.
+    return bool(re.match(rf"\s*{name}\s+(?:should|must|has to|needs to|ought to|does not|doesn't)\b", task))
 
 
 def _is_file(word: str, task: str) -> bool:

@@ -6,11 +6,13 @@ import pytest
 
 from khepri.agent.events import CheckFinished, Event, PlanMade, ReviewRequested, StepFinished, StepStarted
 from khepri.agent.permissions import Rule, Verdict
+from khepri.agent.plan_store import PlanStore
 from khepri.agent.task import Instruction
 from khepri.config import EditForm
 from khepri.edits.apply import undo
 from khepri.edits.change import ChangeSet, change_set
 from khepri.edits.review import Decision
+from khepri.edits.workspace import Workspace
 from khepri.engine.job import Job
 from khepri.engine.request import Request
 from khepri.errors import CancelledError, RefusedError
@@ -310,3 +312,19 @@ def test_what_the_first_part_of_a_task_makes_can_be_renamed_by_the_second(root: 
     with Change(root, Instruction("rename retry to again\nrename again to once_more"), [first, first]) as change:
         report = change.run()
     assert report.outcome == "applied"
+
+
+def test_a_step_that_was_told_to_be_done_is_kept_by_then(root: Path) -> None:
+    rename = planned("rename", path="app.py", symbol="Session", new_name="Conversation")
+    task = Instruction("rename Session to Conversation")
+    done: list[int] = []
+
+    def look(change: Change, event: Event) -> None:
+        if isinstance(event, StepFinished):
+            plans = PlanStore(change.repository.root, root.parent / "state" / "plans")
+            stored = plans.load(task.text, Workspace(change.repository))
+            done.append(stored.done if stored else 0)
+
+    with Change(root, task, [rename], watch=look) as change:
+        change.run()
+    assert done == [1]

@@ -174,3 +174,11 @@ def test_a_rename_is_never_taken_the_other_way_round(root: Path) -> None:
 )
 def test_a_rename_that_is_all_of_a_task_is_left_to_the_library(root: Path, task: str, is_rewrite_offered: bool) -> None:
     assert offers(root, task, "rewrite") is is_rewrite_offered
+
+
+def test_the_subject_of_a_task_is_what_it_is_about(root: Path) -> None:
+    (root / "tests").mkdir(exist_ok=True)
+    (root / "tests" / "test_net.py").write_text("def test_fetch(): ...\n", encoding="utf-8")
+    call = planned("rewrite", path="tests/test_net.py", symbol="test_fetch")
+    assert not allows(root, "fetch should raise ValueError if there is no url", call)
+    assert allows(root, "test_fetch should look at the url", call)
