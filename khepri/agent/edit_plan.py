@@ -44,6 +44,11 @@ _NEVER_NAMES: Final = frozenset(
     "single last".split()
 )
 """Words before ``parameter`` and its like that say which one, and not what it is called."""
+_PARAMETER_RENAMING: Final = re.compile(
+    r"\brename\s+(?:the\s+)?(?:parameter|argument|option|keyword)\s+[`'\"]?(?P<old>[A-Za-z_]\w*)\b.*?"
+    r"\s(?:to|into|as)\s+[`'\"]?(?P<new>[A-Za-z_]\w*)",
+    re.IGNORECASE,
+)
 _NOTHING_MORE: Final = re.compile(
     r"[`'\"]?(?:[\s,.]|everywhere|throughout|and|tests?|included|including|the|in|all|files|its|callers|uses|"
     r"(?:whole|entire|repository|repo|project|code ?base|package)\b|[\w-]*[./][\w./-]+)*",
@@ -178,6 +183,9 @@ def plan_grammar(manifests: Sequence[Manifest], found: Sequence[Candidate], file
         if manifest.name == "rename" and (said := renaming(task)):
             # Taken the other way round, a rename that was done before would be taken back.
             fitting, new_names = [each for each in fitting if _is_called(each, said[0])], [said[1]]
+        elif "new_name" in required and (match := _PARAMETER_RENAMING.search(task)):
+            properties = {**properties, "name": {"enum": [match["old"]]}}
+            new_names = [match["new"]]
         if "symbol" in required and not any(each.symbol for each in fitting):
             continue
         if "new_name" in required and not new_names:

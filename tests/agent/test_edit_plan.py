@@ -135,6 +135,8 @@ def test_a_parameter_is_renamed_to_something(root: Path) -> None:
     given = {"path": "src/net.py", "symbol": "fetch"}
     assert allows(root, task, planned("parameter", **given, action="rename", name="count", new_name="size"))
     assert not allows(root, task, planned("parameter", **given, action="rename", name="count"))
+    assert not allows(root, task, planned("parameter", **given, action="rename", name="size", new_name="count"))
+    assert not allows(root, task, planned("parameter", **given, action="rename", name="size", new_name="size"))
     assert allows(root, task, planned("parameter", **given, action="remove", name="count"))
 
 
