@@ -346,7 +346,8 @@ class KhepriApp(App[int]):
     def _say_model_note(self) -> None:
         note = self.conversation.take_model_note()
         if note:
-            self.say(NoteEntry(note))
+            # It may come late, and whoever has scrolled up by then stays there.
+            self.transcript.add(NoteEntry(note))
 
     def _stop(self) -> bool:
         """Stop what runs and give the waiting messages back; False if nothing ran."""

@@ -1,6 +1,7 @@
 """What is on the screen of a conversation from before, of a growing answer and of hostile text, at any size."""
 
 import asyncio
+import re
 import time
 from pathlib import Path
 from statistics import median
@@ -160,3 +161,15 @@ async def test_a_selection_is_copied_as_it_is_read(make_app: MakeApp, root: Path
         app.screen.selections = {app.transcript: SELECT_ALL}
         await pilot.press("ctrl+c")
         assert "Question 0?" in app.clipboard
+
+
+@pytest.mark.parametrize("width", [100, 60])
+async def test_every_character_of_a_full_line_is_seen(make_app: MakeApp, width: int) -> None:
+    app = make_app()
+    text = ".".join(map(str, range(1000, 1060)))
+    async with running(app, (width, 40)) as pilot:
+        app.transcript.add(NoteEntry(text))
+        await pilot.pause()
+        # What the compositor puts on the screen, the scrollbar and the edges included.
+        rows = ["".join(segment.text for segment in strip) for strip in app.screen._compositor.render_strips()]
+        assert text in re.sub(r"[^0-9.]", "", "".join(rows))

@@ -21,7 +21,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 from textual.timer import Timer
 
-from khepri.tui.entries import Block, Entry
+from khepri.tui.entries import Block, Entry, NoteEntry
 from khepri.tui.paint import Look
 
 _SLICE_S: Final = 0.004
@@ -164,8 +164,9 @@ class Transcript(ScrollView, can_focus=True):
                 return
 
     def action_copy_entry(self) -> None:
-        """Copy the marked entry, or the last one."""
-        entry = self._marked or (self._entries[-1] if self._entries else None)
+        """Copy the marked entry, or the last one that is more than a remark."""
+        last = (entry for entry in reversed(self._entries) if not isinstance(entry, NoteEntry))
+        entry = self._marked or next(last, self._entries[-1] if self._entries else None)
         if entry is not None:
             self.post_message(self.Copied(entry.copy_text(), "the entry"))
 
@@ -238,6 +239,11 @@ class Transcript(ScrollView, can_focus=True):
         lit = Strip([Segment(text, (own or Style()) + style) for text, own, _ in chosen], chosen.cell_length)
         return Strip.join([before, lit, after])
 
+    @property
+    def _text_width(self) -> int:
+        """Columns of a line that are seen: the scrollbar covers the last one."""
+        return self.scrollable_content_region.width
+
     def _arrange(self, since: int) -> None:
         """Draw what is visible, put everything in its place, and have the rest drawn later.
 
@@ -263,7 +269,7 @@ class Transcript(ScrollView, can_focus=True):
         heights = (len(block.strips) for block in self._blocks[placed:])
         self._ends += islice(accumulate(heights, initial=self._ends[-1] if placed else 0), 1, None)
         total = self._ends[-1] if self._ends else 0
-        size = Size(self.size.width, total)
+        size = Size(self._text_width, total)
         if size != self.virtual_size:
             follows = self._follows
             self.virtual_size = size
@@ -298,13 +304,13 @@ class Transcript(ScrollView, can_focus=True):
         if self._is_drawn(block):
             return False
         before = len(block.strips)
-        block.redraw(self._look, self.size.width)
+        block.redraw(self._look, self._text_width)
         if len(block.strips) != before:
             del self._ends[index:]
         return True
 
     def _is_drawn(self, block: Block) -> bool:
-        return block.is_drawn_for(self._look, self.size.width)
+        return block.is_drawn_for(self._look, self._text_width)
 
     def _draw_slice(self) -> None:
         """Draw some of the blocks out of sight, nearest to the end first, and keep what is in sight where it is."""
