@@ -57,7 +57,8 @@ def fenced(text: str, language: str = "") -> str:
 def summarize(finished: Finished) -> str:
     """Return the figures of a task in one line; a speed never stands without its acceptance rate."""
     usage, timing = finished.usage, finished.timing
-    steps = f"{len(finished.steps)} steps · " if finished.steps else ""
+    count = len(finished.steps)
+    steps = f"{count} step{'s' if count > 1 else ''} · " if count else ""
     return (
         f"{timing.total_ms / 1000:.1f} s · {steps}{usage.completion_tokens} tokens at "
         f"{timing.decode_tokens_per_s:.1f} tokens/s ({describe_acceptance(timing.acceptance_rate)}) · "
