@@ -288,3 +288,12 @@ def test_lookups_are_added_up_over_processes(tmp_path: Path) -> None:
 def test_figures_that_cannot_be_count_as_none(tmp_path: Path, written: str) -> None:
     (tmp_path / "statistics.json").write_text(written)
     assert read_statistics(tmp_path) == DiskStatistics()
+
+
+@pytest.mark.parametrize("place", [0, 1, 31, len(TOKENS) - 33, len(TOKENS) - 1])
+def test_a_state_counts_only_up_to_where_the_prompt_parts_from_it(tmp_path: Path, place: int) -> None:
+    kept = tier(tmp_path)
+    kept.write(TOKENS, STATE)
+    entry, length = kept.find((*TOKENS[:place], 99_999, *TOKENS[place + 1 :]))
+    assert length == place, "equal tokens behind another beginning mean nothing"
+    assert (entry is None) is (place == 0)
