@@ -55,7 +55,7 @@ _NOTHING_MORE: Final = re.compile(
     re.IGNORECASE,
 )
 """What may stand behind a rename that is all of a task."""
-_NO_NAMES: Final = frozenset(
+_NAMELESS: Final = frozenset(
     "it this that them everything class function method helper constant variable module package file".split()
 )
 """What a task may speak of instead of a name."""
@@ -143,18 +143,23 @@ def rivals(call: ToolCall, found: Sequence[Candidate], task: str) -> list[str]:
 
 def renaming(task: str) -> tuple[str, str] | None:
     """Return the old and the new name where a task says outright what is to be renamed to what, else None."""
+    said = _said_renaming(task)
+    return (said["old"], said["new"].rpartition(".")[2]) if said else None
+
+
+def _said_renaming(task: str) -> re.Match[str] | None:
     said = _RENAMING.search(task)
-    if said is None or said["old"].lower() in _NO_NAMES or any(grammar_of(said[each]) for each in ("old", "new")):
+    if said is None or said["old"].lower() in _NAMELESS or any(grammar_of(said[each]) for each in ("old", "new")):
         return None
-    return said["old"], said["new"].rpartition(".")[2]
+    return said
 
 
 def _is_only_rename(task: str, found: Sequence[Candidate]) -> bool:
     """Tell if a task renames a definition that is there, and asks for nothing besides."""
-    said, match = renaming(task), _RENAMING.search(task)
-    if said is None or match is None or not any(_is_called(each, said[0]) for each in found):
+    said = _said_renaming(task)
+    if said is None or not any(_is_called(each, said["old"]) for each in found):
         return False
-    return not task[: match.start()].strip() and _NOTHING_MORE.fullmatch(task, match.end()) is not None
+    return not task[: said.start()].strip() and _NOTHING_MORE.fullmatch(task, said.end()) is not None
 
 
 def plan_grammar(manifests: Sequence[Manifest], found: Sequence[Candidate], files: Sequence[str], task: str) -> str:

@@ -25,8 +25,6 @@ _CLOSED: Final = (
 )
 """Expressions that hold together whatever stands around them."""
 _STATEMENTS: Final = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Expr)
-
-
 _ACTING: Final = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
 """Expressions that may do something, and so have to be evaluated once."""
 _MAKING: Final = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.GeneratorExp, ast.Lambda)
@@ -46,20 +44,29 @@ _REPEATING: Final = (
 """What may evaluate an expression inside any number of times, or later."""
 
 
-def repeated_call(definition: str, name: str, text: str) -> int | None:
+def function_of(definition: str) -> ast.FunctionDef | None:
+    """Return the function of a definition, which is Python text without indentation; None for anything else.
+
+    Raises:
+        SyntaxError: It is no Python.
+    """
+    return next((each for each in ast.parse(definition).body if isinstance(each, ast.FunctionDef)), None)
+
+
+def repeated_call(function: ast.FunctionDef, text: str) -> int | None:
     """Return the line of the first call that passes what must be evaluated once for a parameter that is not used once.
 
     Args:
-        definition: The function alone, as Python text without indentation.
-        name: Its name.
+        function: What is to be inlined.
         text: A Python file with calls.
+
+    Raises:
+        SyntaxError: The file is no Python.
     """
-    function = _function(definition)
-    if function is None:
-        return None
     uses = _uses(function)
     places = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
-    for call in (each for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Call) and _called(each) == name):
+    calls = (each for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Call))
+    for call in (each for each in calls if _called(each) == function.name):
         values = list(call.args)
         if isinstance(call.func, ast.Attribute) and places[:1] in (["self"], ["cls"]):
             values.insert(0, call.func.value)
@@ -72,33 +79,28 @@ def repeated_call(definition: str, name: str, text: str) -> int | None:
     return None
 
 
-def torn_call(definition: str, name: str, text: str) -> int | None:
+def torn_call(function: ast.FunctionDef, text: str) -> int | None:
     """Return the line of the first call that would mean something else with the body in its place; None without any.
 
     Args:
-        definition: The function alone, as Python text without indentation.
-        name: Its name.
+        function: What is to be inlined.
         text: A Python file with calls.
+
+    Raises:
+        SyntaxError: The file is no Python.
     """
-    function = _function(definition)
-    if function is None:
-        return None
     returned = [each.value for each in ast.walk(function) if isinstance(each, ast.Return) and each.value is not None]
     is_open = any(not isinstance(value, _CLOSED) for value in returned)
     torn = {node.id for node, parent in _with_parents(function) if isinstance(node, ast.Name) and _tears(node, parent)}
     parameters = {each.arg for each in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
     for node, parent in _with_parents(ast.parse(text)):
-        if not (isinstance(node, ast.Call) and _called(node) == name):
+        if not (isinstance(node, ast.Call) and _called(node) == function.name):
             continue
         arguments = (*node.args, *(each.value for each in node.keywords))
         has_open_argument = any(not isinstance(each, _CLOSED) for each in arguments)
         if (is_open and _tears(node, parent)) or (has_open_argument and torn & parameters):
             return node.lineno
     return None
-
-
-def _function(definition: str) -> ast.FunctionDef | None:
-    return next((each for each in ast.walk(ast.parse(definition)) if isinstance(each, ast.FunctionDef)), None)
 
 
 def _uses(function: ast.FunctionDef) -> Counter[str]:

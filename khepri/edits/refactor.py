@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
 from khepri.edits.imports import check_imports, redirect_imports, refuse_circle
-from khepri.edits.inline_safety import repeated_call, torn_call
+from khepri.edits.inline_safety import function_of, repeated_call, torn_call
 from khepri.edits.locate import Target, find_python, read_python, read_source
 from khepri.edits.mentions import public_names, uses_of, without_public_name
 from khepri.edits.refusal import EditRefusedError, Refusal
@@ -99,7 +99,7 @@ def inline(workspace: Workspace, path: str, symbol: str) -> Refactoring:
             refuses, as for one with several returns.
     """
     target = find_python(workspace, path, symbol)
-    _refuse_torn(workspace, target)
+    _refuse_unsafe_calls(workspace, target)
     project = RopeProject(workspace)
     title = f"inline {target.label}"
 
@@ -154,23 +154,27 @@ def _refuse_leftovers(workspace: Workspace, changes: ChangeSet, target: Target) 
         )
 
 
-def _refuse_torn(workspace: Workspace, target: Target) -> None:
-    """Refuse to put a body in the place of a call that would mean something else there: rope adds no brackets."""
+def _refuse_unsafe_calls(workspace: Workspace, target: Target) -> None:
+    """Refuse to put a body in the place of a call that would mean something else there, or act more than once."""
+    try:
+        function = function_of(textwrap.dedent(target.text))
+    except SyntaxError:
+        return  # rope says what is wrong with it
+    if function is None:
+        return
     for path in workspace.files():
         data = workspace.read(path) if path.endswith(".py") else None
         text = decode(data).text if data else ""
         if target.name not in text:
             continue
-        definition = textwrap.dedent(target.text)
         try:
-            line = torn_call(definition, target.name, text)
-            repeated = repeated_call(definition, target.name, text)
+            torn, repeated = torn_call(function, text), repeated_call(function, text)
         except SyntaxError:
             continue
-        if line is not None:
+        if torn is not None:
             raise EditRefusedError(
                 Refusal.NOT_POSSIBLE,
-                f"the call of {target.name} at {path}:{line} needs brackets around what would stand there",
+                f"the call of {target.name} at {path}:{torn} needs brackets around what would stand there",
                 "assign its result, or what is passed to it, to a name first",
             )
         if repeated is not None:

@@ -2,32 +2,31 @@ import ast
 
 import pytest
 
-from khepri.edits.inline_safety import repeated_call, torn_call
+from khepri.edits.inline_safety import function_of, repeated_call, torn_call
 
 SINGLE = "def single(x):\n    return x + 1\n"
 PLAIN = "def plain(x):\n    return x\n"
 
 
 @pytest.mark.parametrize(
-    ("definition", "name", "text", "line"),
+    ("definition", "text", "line"),
     [
-        (SINGLE, "single", "y = 2\nz = single(y) * 2\n", 2),
-        (SINGLE, "single", "z = -single(y)\n", 1),
-        (SINGLE, "single", "z = single(y).real\n", 1),
-        (SINGLE, "single", "z = single(y)\nreturned = f(single(1), k=single(2), m=[single(3)])\n", None),
-        (PLAIN, "plain", "z = plain(y) * 2\n", None),
-        (PLAIN, "plain", "z = plain(y + 1)\n", None),
-        ("def double(x):\n    return f(x * 2)\n", "double", "z = double(y + 1)\n", 1),
-        ("def double(x):\n    return f(x * 2)\n", "double", "z = double(y) * 3\n", None),
-        ("def send(self, x):\n    return x or self\n", "send", "ok = not talk.send(1)\n", 1),
-        ("class Session:\n    pass\n", "Session", "s = Session() * 2\n", None),
+        (SINGLE, "y = 2\nz = single(y) * 2\n", 2),
+        (SINGLE, "z = -single(y)\n", 1),
+        (SINGLE, "z = single(y).real\n", 1),
+        (SINGLE, "z = single(y)\nreturned = f(single(1), k=single(2), m=[single(3)])\n", None),
+        (PLAIN, "z = plain(y) * 2\n", None),
+        (PLAIN, "z = plain(y + 1)\n", None),
+        ("def double(x):\n    return f(x * 2)\n", "z = double(y + 1)\n", 1),
+        ("def double(x):\n    return f(x * 2)\n", "z = double(y) * 3\n", None),
+        ("def send(self, x):\n    return x or self\n", "ok = not talk.send(1)\n", 1),
+        ("class Session:\n    pass\n", "s = Session() * 2\n", None),
     ],
 )
-def test_a_call_is_torn_where_the_body_would_need_brackets(
-    definition: str, name: str, text: str, line: int | None
-) -> None:
+def test_a_call_is_torn_where_the_body_would_need_brackets(definition: str, text: str, line: int | None) -> None:
     assert ast.parse(text)
-    assert torn_call(definition, name, text) == line
+    function = function_of(definition)
+    assert (None if function is None else torn_call(function, text)) == line
 
 
 @pytest.mark.parametrize(
@@ -48,4 +47,5 @@ def test_a_call_is_torn_where_the_body_would_need_brackets(
     ],
 )
 def test_what_is_passed_is_evaluated_once_before_and_after(definition: str, text: str, line: int | None) -> None:
-    assert repeated_call(definition, "f", text) == line
+    function = function_of(definition)
+    assert (None if function is None else repeated_call(function, text)) == line

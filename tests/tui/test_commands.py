@@ -168,7 +168,8 @@ async def test_what_is_half_written_is_found_again_after_leaving(make_app: MakeA
     later = make_app()
     async with running(later) as pilot:
         await pilot.press("up")
-        await wait_until(pilot, lambda: later.composer.text == "half a question")
+        await wait_until(pilot, lambda: bool(later.composer.text))
+        assert later.composer.text == "half a question"
 
 
 async def test_without_a_model_the_app_says_what_to_do_and_what_is_written_waits(root: Path) -> None:
@@ -276,15 +277,20 @@ async def test_a_change_is_reviewed_hunk_by_hunk(
         assert (None if decided is None else [(each.path, each.after) for each in decided.files]) == expected
 
 
-async def test_a_file_under_review_is_edited_as_it_is_and_not_as_it_is_shown(
-    make_app: MakeApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    editor = tmp_path / "editor"
-    editor.write_text("#!/bin/sh\necho '# more' >> \"$1\"\n", encoding="utf-8")
+def use_editor(folder: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    """Have a shell line for an editor; its file is ``$1``."""
+    editor = folder / "editor"
+    editor.write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
     editor.chmod(0o700)
     monkeypatch.setenv("VISUAL", str(editor))
     # There is no terminal to give away.
     monkeypatch.setattr(KhepriApp, "suspend", lambda app: nullcontext())
+
+
+async def test_a_file_under_review_is_edited_as_it_is_and_not_as_it_is_shown(
+    make_app: MakeApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_editor(tmp_path, monkeypatch, "echo '# more' >> \"$1\"")
     app = make_app()
     review = Review(ChangeSet("colour it", (FileChange("a.py", b"one\n", b"\x1b[31mtwo\n"),)))
     async with running(app) as pilot:
@@ -303,21 +309,15 @@ async def test_a_file_under_review_is_edited_as_it_is_and_not_as_it_is_shown(
 async def test_a_fault_that_the_editor_left_is_told(
     make_app: MakeApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    editor = tmp_path / "editor"
-    editor.write_text("#!/bin/sh\necho 'def f(' >> \"$1\"\n", encoding="utf-8")
-    editor.chmod(0o700)
-    monkeypatch.setenv("VISUAL", str(editor))
-    # There is no terminal to give away.
-    monkeypatch.setattr(KhepriApp, "suspend", lambda app: nullcontext())
+    use_editor(tmp_path, monkeypatch, "echo 'def f(' >> \"$1\"")
     app = make_app()
     async with running(app) as pilot:
         screen = ReviewScreen(Review(ChangeSet("t", (FileChange("a.py", b"one\n", b"two\n"),))))
         app.push_screen(screen)
         await wait_until(pilot, lambda: isinstance(app.focused, SelectionList) and bool(screen._shown))
         await pilot.press("e")
-        await wait_until(
-            pilot, lambda: any("a.py:2: '(' was never closed" in each.message for each in app._notifications)
-        )
+        await wait_until(pilot, lambda: bool(app._notifications))
+        assert any("a.py:2: '(' was never closed" in each.message for each in app._notifications)
 
 
 async def test_how_a_diff_is_shown_stays_from_file_to_file(make_app: MakeApp) -> None:
