@@ -27,10 +27,11 @@ from khepri.repo.text import read_text
 
 MAX_FILE_BYTES: Final = 500_000
 """Larger files are generated or data; they are known by their path only."""
-MAX_PARSED_BYTES: Final = 8_000_000
-"""Source that is parsed per repository; counted in bytes and not in seconds, so that each run knows the same files."""
+MAX_PARSED_BYTES: Final = 5_000_000
+"""Source that is parsed per repository, a third of a second of processor time for each megabyte; counted in bytes and
+not in seconds, so that each run knows the same files."""
 MAX_PARSE_S: Final = 5.0
-"""Processor time for what is not cached yet, about twice what so much sound source takes: it is hostile files that are
+"""Processor time for what is not cached yet, three times what so much sound source takes: it is hostile files that are
 left out. The next run goes on where this one stopped."""
 _MAX_SYMBOLS = 2_000
 _MAX_IDENTIFIERS = 800
