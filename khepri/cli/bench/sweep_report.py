@@ -76,12 +76,17 @@ class Series:
         return f"{self.drafter}, {self.class_}"
 
     def sentence(self) -> str:
-        """Return where it breaks even."""
+        """Return where it breaks even; a gain that the arithmetic does not allow is called noise."""
         if not any(point.drafted for point in self.points):
             return f"{self.name}: nothing was drafted, so that nothing can be said of it."
         best = max(self.points, key=lambda point: point.speedup)
-        paying = [point.gamma for point in self.points if point.drafted and point.speedup > 1.0]
+        faster = [point for point in self.points if point.drafted and point.speedup > 1.0]
+        paying = [point.gamma for point in faster if point.predicted_speedup > 1.0]
         measured = f"pays up to gamma {max(paying)}" if paying else "pays at no gamma"
+        doubtful = [str(point.gamma) for point in faster if point.predicted_speedup <= 1.0]
+        if doubtful:
+            gammas = ", ".join(doubtful)
+            measured += f" (at gamma {gammas} it was faster than the arithmetic allows: noise, which --repeats shows)"
         needed = next((point.break_even_alpha for point in self.points if point.gamma), None)
         needs = "no acceptance could make gamma 1 pay" if needed is None else f"gamma 1 pays from alpha {needed:.2f} on"
         at_best = f", accepted {best.acceptance:.0%}" if best.acceptance is not None else ""
