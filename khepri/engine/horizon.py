@@ -25,6 +25,10 @@ from khepri.engine.request import DrafterName
 _MARGIN = 0.12
 # Of widths that promise nearly as much, within this share, the narrowest is taken: less is lost if the draft is wrong.
 _FLAT = 0.07
+# A pass of more than so many times what it takes without a draft is a stutter if it commits one token; so the first
+# token of such a draft has to be at least so likely.
+_STUTTER = 1.4
+_LIKELY_FIRST = 0.7
 # How many drafts an estimate remembers, and how many its expectation counts for before the first of them.
 _MEMORY_DRAFTS = 12.0
 _PRIOR_DRAFTS = 4.0
@@ -145,6 +149,9 @@ class Horizon:
         rates = self._rates(drafter, evidence, is_certain[:most], self._step)
         # What is forced behind the last guess gains nothing by being drafted, and is lost if the guess is wrong.
         ends = [gamma for gamma in range(most + 1) if gamma == 0 or not is_certain[gamma - 1]]
+        if self.alpha(drafter, evidence, 1)[0] < _LIKELY_FIRST:
+            longest_ms = _STUTTER * self._costs.cost_ms(pending_rows, depth)
+            ends = [gamma for gamma in ends if self._costs.cost_ms(pending_rows + gamma, depth) <= longest_ms]
         best_rate = max(rates[gamma] for gamma in ends)
         best = next(gamma for gamma in ends if rates[gamma] >= (1.0 - _FLAT) * best_rate)
         if rates[best] > (1.0 + _MARGIN) * rates[0]:

@@ -127,6 +127,9 @@ def test_gamma_is_what_a_brute_force_search_of_the_formula_finds(
     followed = min(12, max(outcomes, default=0) + 1)
     limit = min(available, room, most, max(4, 2 * followed))
     alphas = horizon.alpha(drafter, 3, limit)
+    if alphas[:1] and alphas[0] < 0.7:  # no pass that would be a stutter
+        longest_ms = 1.4 * costs.cost_ms(pending_rows, DEPTH)
+        limit = max(gamma for gamma in range(limit + 1) if costs.cost_ms(pending_rows + gamma, DEPTH) <= longest_ms)
     rates = [expected_rate(alphas, gamma, pending_rows, d, costs) for gamma in range(limit + 1)]
     gamma = horizon.choose(drafter, 3, available, pending_rows, DEPTH, room)
     if max(rates) > 1.1201 * rates[0] / 0.93:
@@ -215,6 +218,21 @@ def test_before_anything_was_seen_a_long_match_is_believed_more_than_a_short_one
     assert first[0] == 0
     # A pass for nothing costs the more the wider it is, so that even a long match is believed for a few tokens only.
     assert 0 < first[-1] <= 4
+
+
+def test_no_pass_takes_long_whose_first_drafted_token_is_doubtful() -> None:
+    costs = measured()
+    horizon = Horizon(costs)
+    # Every other one fails at once, the rest hold to their end: on the average a wide pass would pay.
+    teach(horizon, [0, 12] * 10)
+    assert horizon.alpha(SUFFIX, 3, 1)[0] < 0.7
+    assert expected_rate(alphas := horizon.alpha(SUFFIX, 3, 8), 8, 1, 0.0, costs) > 1.2 * expected_rate(
+        alphas, 0, 1, 0.0, costs
+    )
+    gamma = horizon.choose(SUFFIX, 3, 12, 1, DEPTH, 99)
+    assert true_ms(1 + gamma) <= 1.4 * true_ms(1)
+    teach(horizon, [12] * 20)
+    assert true_ms(1 + horizon.choose(SUFFIX, 3, 12, 1, DEPTH, 99)) > 1.4 * true_ms(1)
 
 
 def test_a_kind_of_draft_is_trusted_twice_as_far_as_it_was_followed() -> None:
