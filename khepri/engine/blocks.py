@@ -97,21 +97,27 @@ class BlockLedger:
         self._next_cell += tokens
         self._put(sequence, range(self._next_cell - tokens, self._next_cell))
 
+    def most_kept(self, sequence: int, length: int) -> int:
+        """Return to how many tokens, at most ``length``, a sequence can be rolled back.
+
+        These are fewer, by less than a block, if the new end lies inside a shared block and there is no room for a
+        block of its own.
+        """
+        return length if self._admits(*self._needs(sequence, length)) else length - length % BLOCK_TOKENS
+
     def truncate(self, sequence: int, length: int) -> None:
         """Roll a sequence back to its first ``length`` tokens; what nothing refers to any more is free at once.
 
         Raises:
-            OutOfBlocksError: The new end lies inside a shared block, and there is none for the part that stays. This
-                cannot happen to tokens that were appended after the last fork. Nothing has changed.
+            OutOfBlocksError: The new end lies inside a shared block, and there is none for the part that stays, see
+                ``most_kept``. This cannot happen to tokens that were appended after the last fork. Nothing has changed.
         """
         table = self._tables.get(sequence)
         if table is None or length >= table.tokens:
             return
+        self._require(*self._needs(sequence, length))
         whole, rest = divmod(length, BLOCK_TOKENS)
-        cut = table.blocks[whole] if rest else None
-        if cut is not None and cut.references > 1:
-            self._require(rest, 1)
-        kept = cut.cells[:rest] if cut is not None else []
+        kept = table.blocks[whole].cells[:rest] if rest else []
         for block in table.blocks[whole:]:
             self._drop(block)
         del table.blocks[whole:]
@@ -159,6 +165,15 @@ class BlockLedger:
         assert self._used_tokens == sum(block.tokens for block in references) <= self._cells, "the tokens are wrong"
         held = Counter(cell for block in references for cell in block.cells)
         assert self._holders == held, "a cell has another number of holders"
+
+    def _needs(self, sequence: int, length: int) -> tuple[int, int]:
+        """Return the tokens and blocks that a rollback needs beyond those it frees: none if no shared block is cut."""
+        table = self._tables.get(sequence)
+        whole, rest = divmod(length, BLOCK_TOKENS)
+        if table is None or length >= table.tokens or not rest or table.blocks[whole].references == 1:
+            return 0, 0
+        freed = [block for block in table.blocks[whole:] if block.references == 1]
+        return rest - sum(block.tokens for block in freed), 1 - len(freed)
 
     def _blocks_for(self, sequence: int, tokens: int) -> int:
         """Return how many new blocks ``tokens`` at the end of a sequence would need."""

@@ -57,6 +57,10 @@ class NaivePrefixCache:
     def keep(self, tokens: Sequence[int], *, is_tail: bool = False) -> None:
         """Do nothing: nothing outlives the process."""
 
+    def loses(self, tokens: Sequence[int], prompt: Sequence[int]) -> bool:
+        """False: what is lost could not be kept."""
+        return False
+
     @property
     def has_unwritten(self) -> bool:
         """False."""

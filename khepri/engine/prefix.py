@@ -16,7 +16,7 @@ from khepri.engine.blocks import BLOCK_TOKENS, BlockLedger
 from khepri.engine.disk import DiskTier, Entry
 from khepri.engine.naive_prefix import NaivePrefixCache
 from khepri.engine.prefix_cache import PrefixCache
-from khepri.engine.radix import Match, Node, RadixTree
+from khepri.engine.radix import Match, Node, RadixTree, common_length
 from khepri.engine.write_behind import WriteBehind, fresh_memory
 from khepri.errors import OutOfBlocksError
 
@@ -128,7 +128,7 @@ class RadixPrefixCache:
     def truncate(self, length: int) -> None:
         """Roll the sequence in use back; see ``PrefixCache.truncate``."""
         held = self._backend.sequence_length(self.sequence)
-        length = min(length, held, len(self._tokens))
+        length = self._ledger.most_kept(self.sequence, min(length, held, len(self._tokens)))
         if held > length and not self._backend.sequence_remove(self.sequence, length):
             length = 0
             self._backend.sequence_remove(self.sequence, 0)
@@ -164,6 +164,10 @@ class RadixPrefixCache:
             self._tail = path
         elif path not in self._kept:
             self._kept.append(path)
+
+    def loses(self, tokens: Sequence[int], prompt: Sequence[int]) -> bool:
+        """Tell what there is no place for beside a prompt; see ``PrefixCache.loses``."""
+        return self._conversations == 1 and common_length(tokens, prompt) < len(tokens) - BLOCK_TOKENS
 
     @property
     def has_unwritten(self) -> bool:
@@ -305,6 +309,8 @@ class RadixPrefixCache:
             if memory is None:
                 return False
             self._writer.write(held, self._backend.sequence_state(sequence, memory), is_tail=is_tail)
+            return True
+        except (OSError, MemoryError):  # there is no memory for a copy: it will be read again
             return True
         finally:
             if is_part:

@@ -41,7 +41,10 @@ class PrefixCache(Protocol):
         """Note that ``tokens`` were evaluated after what is there."""
 
     def truncate(self, length: int) -> None:
-        """Drop everything from position ``length`` on, what an interrupted pass left behind included."""
+        """Drop everything from position ``length`` on, what an interrupted pass left behind included.
+
+        Less may be left than was asked for, if it cannot be held; ``length`` says what is.
+        """
 
     def release(self) -> None:
         """End the use: drop what an interrupted pass left behind, and keep the rest for later."""
@@ -55,6 +58,14 @@ class PrefixCache(Protocol):
         Args:
             tokens: Token ids of a prefix.
             is_tail: True if it is a conversation that may go on later: it takes the place of its own earlier states.
+        """
+
+    def loses(self, tokens: Sequence[int], prompt: Sequence[int]) -> bool:
+        """True if what is held of ``tokens`` will be dropped for ``prompt``, and would have to be written before.
+
+        Args:
+            tokens: Token ids of a conversation.
+            prompt: Token ids that are to be matched next.
         """
 
     @property

@@ -45,6 +45,16 @@ class SpareTime:
         self._write_back(engine, goes_on)
         self.refine(engine, goes_on)
 
+    def make_way(self, engine: Engine, prompt: Sequence[int]) -> None:
+        """Have the conversation written that a prompt is about to displace: copying it costs far less than reading it.
+
+        Where the cache holds several conversations, or the prompt goes on with this one, it can wait.
+        """
+        with self._lock:
+            tail = self._tail
+        if tail and engine.cache.loses(tail, prompt):
+            self.write_all(engine, lambda: True)
+
     def write_all(self, engine: Engine, goes_on: Callable[[], bool]) -> None:
         """Have everything written, the conversation as well."""
         self.hand_over(engine)

@@ -312,6 +312,7 @@ class EngineWorker:
 
     def _prefill_ahead(self, engine: Engine, ahead: Ahead) -> None:
         try:
+            self._spare.make_way(engine, ahead.prompt)
             prefill_ahead(engine, ahead.prompt, ahead.stable_tokens, ahead.goes_on)
         except KhepriError:
             pass  # a request that meets the same error says it to whoever asked
@@ -350,6 +351,7 @@ class EngineWorker:
                 return
             self._running = job
         try:
+            self._spare.make_way(engine, job.request.prompt)
             outcome: Generation | None = self._generate(engine, job)
             error = None
         except BaseException as raised:  # one failed job must leave the engine usable for the next

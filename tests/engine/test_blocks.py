@@ -47,11 +47,14 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(sequence=sequences, share=st.floats(0, 1))
     def truncate(self, sequence: int, share: float) -> None:
         length = int(share * self.lengths[sequence])
-        try:
-            self.ledger.truncate(sequence, length)
-        except OutOfBlocksError:
-            return
-        self.lengths[sequence] = length
+        kept = self.ledger.most_kept(sequence, length)
+        assert length - BLOCK_TOKENS < kept <= length
+        if kept < length:
+            with pytest.raises(OutOfBlocksError):
+                self.ledger.truncate(sequence, length)
+            assert self.ledger.length(sequence) == self.lengths[sequence], "nothing has changed"
+        self.ledger.truncate(sequence, kept)
+        self.lengths[sequence] = kept
 
     @rule(target=sequences, source=sequences, share=st.floats(0, 1))
     def fork(self, source: int, share: float) -> int:

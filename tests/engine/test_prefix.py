@@ -166,6 +166,29 @@ def test_more_than_the_cells_is_a_typed_error_and_the_next_prompt_is_served() ->
     assert np.array_equal(evaluate(backend, cache, STEM), fresh(STEM))
 
 
+def test_a_conversation_that_leaves_another_within_a_shared_block_is_served_in_a_full_cache() -> None:
+    backend = ScriptedBackend(context_tokens=96, cells=96, sequences=5)
+    cache = RadixPrefixCache(backend, CacheLimits(4))
+    long = tuple(range(56))
+    forked = (*long[:32], *[100] * 8)
+    for prompt in (long, forked, tuple(range(150, 166)), (*forked[:30], 99, 98), (1, 2, 3), long):
+        assert np.array_equal(evaluate(backend, cache, prompt), fresh(prompt))
+
+
+@pytest.mark.parametrize("seed", [113, *range(20)])
+def test_no_order_of_forks_ends_in_an_error(seed: int) -> None:
+    chance = random.Random(seed)
+    cells, sequences, held = chance.choice([96, 128, 160, 200]), chance.randrange(2, 8), chance.randrange(1, 7)
+    backend = ScriptedBackend(context_tokens=96, cells=cells, sequences=sequences)
+    cache = RadixPrefixCache(backend, CacheLimits(held))
+    prompts = [STEM]
+    for _ in range(14):
+        stem = chance.choice(prompts)
+        length, tail = chance.randrange(1, len(stem) + 1), chance.randrange(30)
+        prompts.append((*stem[:length], *(chance.randrange(3) for _ in range(tail)))[:95])
+        assert np.array_equal(evaluate(backend, cache, prompts[-1]), fresh(prompts[-1]))
+
+
 def test_a_model_that_cannot_roll_back_gets_the_cache_that_recomputes() -> None:
     assert isinstance(choose_cache(ScriptedBackend(can_remove_tail=False)), NaivePrefixCache)
     assert isinstance(choose_cache(ScriptedBackend()), RadixPrefixCache)

@@ -496,6 +496,23 @@ def test_a_conversation_that_is_left_is_written_before_another_is_read_ahead(tmp
     assert disk.holds(left)
 
 
+@pytest.mark.parametrize("is_ahead", [False, True], ids=["an answer", "what is read ahead"])
+def test_a_conversation_comes_back_behind_another_that_took_its_only_place(tmp_path: Path, is_ahead: bool) -> None:
+    disk = DiskTier(tmp_path, "context", 10**9)
+    backend = ScriptedBackend(context_tokens=1000)  # one conversation, and a sequence for copies
+    left = (*LONG, *LONG)
+    with EngineWorker(lambda: backend, 8, make_cache=lambda backend: RadixPrefixCache(backend, disk=disk)) as worker:
+        worker.submit(Request((*left, 1), 2)).result()
+        worker.keep(left)
+        if is_ahead:
+            worker.prefill_ahead((1, *LONG))
+            until(lambda: backend.evaluated[-1] == LONG[54])
+        else:
+            worker.submit(Request((1, *LONG), 2)).result()
+        until(lambda: disk.holds(left))
+        assert worker.submit(Request((*left, 2), 2)).result().cached_tokens == len(left)
+
+
 @pytest.fixture
 def drafting() -> Iterator[tuple[EngineWorker, ScriptedBackend]]:
     backend = ScriptedBackend()
