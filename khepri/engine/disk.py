@@ -5,14 +5,15 @@ model, the library, the settings), and the tokens themselves. A file holds its t
 prompt finds what it shares with them. Whatever is wrong with a file, it is deleted and counts as missing.
 """
 
+import fcntl
 import hashlib
 import json
 import os
 import stat
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -87,12 +88,13 @@ class DiskTier:
         self._entries: Mapping[bytes, Entry] = {}
         self._lock = threading.Lock()
         self._counted = DiskStatistics()
-        for path in _files(folder):
-            if path.name.startswith(f"{self._context}-") and (entry := self._open(path)) is not None:
-                self._note(entry)
+        self._folder_changed_ns = 0
+        trim(folder, most_bytes)
+        self._look()
 
     def find(self, tokens: Sequence[int]) -> tuple[Entry | None, int]:
         """Return the entry that shares the longest prefix with ``tokens``, of equals the shortest, and its length."""
+        self._look()
         best, longest = None, 0
         for entry in self._entries.values():
             length = common_length(entry.tokens, tokens)
@@ -102,6 +104,7 @@ class DiskTier:
 
     def holds(self, tokens: Sequence[int]) -> bool:
         """True if there is an entry of exactly these tokens."""
+        self._look()
         return path_identity(tokens) in self._entries
 
     def read(self, entry: Entry) -> bytes | None:
@@ -110,7 +113,7 @@ class DiskTier:
             with _opened(entry.path) as file:
                 header, tokens = _read_head(file)
                 state = file.read(header.state_bytes + 1)
-        except (OSError, ValueError):
+        except (OSError, ValueError, MemoryError):
             self.discard(entry)
             return None
         is_this = (header.context, tokens, len(state)) == (self._context, entry.tokens, header.state_bytes)
@@ -127,7 +130,8 @@ class DiskTier:
         Args:
             tokens: Token ids of a prefix.
             state: Its keys and values.
-            is_tail: As in ``Entry``: tails that this one goes on from are deleted, whichever process wrote them.
+            is_tail: As in ``Entry``. Shorter states that this one goes on from are deleted, whichever process wrote
+                them; but a tail, which its conversation takes along when it goes, takes the place of tails only.
         """
         path = tuple(tokens)
         ids = np.asarray(path, dtype="<u4").tobytes()
@@ -150,10 +154,11 @@ class DiskTier:
                 with suppress(OSError):  # another process may have cleared the folder
                     half.unlink()
             return
+        self._look()
         self._note(Entry(target, path, is_tail))
-        if is_tail:
-            self._discard_earlier(path)
-        self._trim(target)
+        self._discard_earlier(path, is_tail)
+        for gone in trim(self._folder, self._most_bytes, spared=target):
+            self._drop(gone)
 
     def discard(self, entry: Entry) -> None:
         """Delete an entry."""
@@ -173,12 +178,31 @@ class DiskTier:
         """Add what was counted to the folder's statistics."""
         with self._lock:
             now, self._counted = self._counted, DiskStatistics()
-        if now.lookups:
+        if not now.lookups:
+            return
+        with suppress(OSError), _counting_alone(self._folder):
             before = read_statistics(self._folder)
             total = DiskStatistics(
                 before.lookups + now.lookups, before.hits + now.hits, before.restored_tokens + now.restored_tokens
             )
             json_cache.write(_statistics_file(self._folder), asdict(total))
+
+    def _look(self) -> None:
+        """Note what anybody wrote or deleted since the last look; a change shows in the folder."""
+        try:
+            changed_ns = self._folder.stat().st_mtime_ns
+        except OSError:
+            changed_ns = -1
+        if changed_ns == self._folder_changed_ns:
+            return
+        self._folder_changed_ns = changed_ns
+        there = {path for path in _files(self._folder) if path.name.startswith(f"{self._context}-")}
+        known = {entry.path for entry in self._entries.values()}
+        for path in known - there:
+            self._drop(path)
+        for path in there - known:
+            if (entry := self._open(path)) is not None:
+                self._note(entry)
 
     def _open(self, path: Path) -> Entry | None:
         """Return the entry of a file, as far as its head says what it is; a damaged one is deleted."""
@@ -193,22 +217,11 @@ class DiskTier:
             path.unlink()
         return None
 
-    def _discard_earlier(self, tail: tuple[int, ...]) -> None:
+    def _discard_earlier(self, path: tuple[int, ...], is_tail: bool) -> None:
         for entry in self._entries.values():
-            if entry.is_tail and len(entry.tokens) < len(tail) and _begins_with(tail, entry.tokens):
+            is_replaced = entry.is_tail or not is_tail
+            if is_replaced and len(entry.tokens) < len(path) and _begins_with(path, entry.tokens):
                 self.discard(entry)
-
-    def _trim(self, newest: Path) -> None:
-        sizes = [(status.st_mtime_ns, status.st_size, path) for path, status in _statuses(self._folder)]
-        total = sum(size for _, size, _ in sizes)
-        for _, size, path in sorted(sizes):
-            if total <= self._most_bytes:
-                return
-            if path != newest:
-                with suppress(OSError):
-                    path.unlink()
-                    total -= size
-                self._drop(path)
 
     def _note(self, entry: Entry) -> None:
         with self._lock:
@@ -217,6 +230,31 @@ class DiskTier:
     def _drop(self, path: Path) -> None:
         with self._lock:
             self._entries = {key: entry for key, entry in self._entries.items() if entry.path != path}
+
+
+def trim(folder: Path, most_bytes: int, spared: Path | None = None) -> list[Path]:
+    """Delete what was not used for longest, until a folder is under its cap.
+
+    Args:
+        folder: The folder.
+        most_bytes: Most bytes of its files, whatever context they belong to.
+        spared: One that stays in any case.
+
+    Returns:
+        What was deleted.
+    """
+    sizes = sorted((status.st_mtime_ns, status.st_size, path) for path, status in _statuses(folder))
+    total = sum(size for _, size, _ in sizes)
+    deleted: list[Path] = []
+    for _, size, path in sizes:
+        if total <= most_bytes:
+            break
+        if path != spared:
+            with suppress(OSError):
+                path.unlink()
+                total -= size
+                deleted.append(path)
+    return deleted
 
 
 def read_statistics(folder: Path) -> DiskStatistics:
@@ -301,6 +339,20 @@ def _statistics_file(folder: Path) -> Path:
     return folder / "statistics.json"
 
 
+@contextmanager
+def _counting_alone(folder: Path) -> Iterator[None]:
+    """Keep other processes from adding to the statistics meanwhile.
+
+    Raises:
+        OSError: The folder cannot be made or written to.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+    with open(os.open(folder / ".statistics.lock", flags, 0o600), "wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def _files(folder: Path) -> list[Path]:
     """Return the files of all contexts, those that a killed process left half written included."""
     try:
@@ -350,7 +402,8 @@ def _read_head(file: BinaryIO) -> tuple[_Header, tuple[int, ...]]:
         raise ValueError("the header has other fields")
     header = _Header(**fields)
     rest = os.fstat(file.fileno()).st_size - file.tell()
-    if header.tokens < 1 or rest != header.tokens * _TOKEN_BYTES + header.state_bytes:
+    sizes = (header.tokens * _TOKEN_BYTES, header.state_bytes)
+    if header.tokens < 1 or min(sizes) < 0 or sum(sizes) != rest:
         raise ValueError("the file has another length than its header says")
     return header, tuple(np.frombuffer(file.read(header.tokens * _TOKEN_BYTES), dtype="<u4").tolist())
 

@@ -4,6 +4,7 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -19,7 +20,7 @@ def read(path: Path) -> dict[str, object]:
 def write(path: Path, entries: Mapping[str, object]) -> None:
     """Write atomically, for the user alone; what cannot be written is left out."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # The library makes it with mode 0600.
         with tempfile.NamedTemporaryFile(
             "w", encoding="utf-8", dir=path.parent, prefix=f".{path.stem}", delete=False
@@ -30,4 +31,5 @@ def write(path: Path, entries: Mapping[str, object]) -> None:
     try:
         os.replace(file.name, path)
     except OSError:
-        os.unlink(file.name)
+        with suppress(OSError):  # the folder itself may be gone
+            os.unlink(file.name)

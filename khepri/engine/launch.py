@@ -12,7 +12,7 @@ from khepri.engine.assembly import CacheMaker, Speculation, build_engine
 from khepri.engine.backend import Backend, BackendName, KvType, LoadOptions
 from khepri.engine.backends.loading import load_backend
 from khepri.engine.choice import REFERENCE, Choice, Machine, Tell, choose
-from khepri.engine.disk import DiskTier
+from khepri.engine.disk import DiskTier, trim
 from khepri.engine.draft.drafter import Drafter
 from khepri.engine.draft.model import ModelDrafter
 from khepri.engine.draft.repository_index import RepositoryIndex
@@ -191,6 +191,7 @@ def _prepare(
     def make_cache(target: Backend) -> PrefixCache:
         limits = CacheLimits(settings.cache_conversations, settings.cache_tokens or None, settings.cache_bytes or None)
         if not settings.disk_bytes:
+            trim(files.prefixes, 0)
             return choose_cache(target, limits)
         context = f"{_identity(model, settings, target)} | {fingerprint(model)}"
         return choose_cache(target, limits, DiskTier(files.prefixes, context, settings.disk_bytes))

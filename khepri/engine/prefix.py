@@ -253,14 +253,19 @@ class RadixPrefixCache:
         """Take what the disk holds into use, if that is worth more than what the tree holds."""
         if self._disk is None:
             return False
-        entry, length = self._disk.find(wanted)
-        gain = length - found.length
-        is_worth_it = entry is not None and gain >= max(_LEAST_GAIN_TOKENS, _RESTORE_COST * len(entry.tokens))
+        gain, is_restored = 0, False
+        while not is_restored:
+            entry, length = self._disk.find(wanted)
+            gain = length - found.length
+            is_worth_it = entry is not None and gain >= max(_LEAST_GAIN_TOKENS, _RESTORE_COST * len(entry.tokens))
+            if entry is None or not is_worth_it or len(entry.tokens) > self._backend.capabilities.context_tokens:
+                break
+            is_restored = self._load(entry, length)
+            if not is_restored and self._disk.holds(entry.tokens):
+                break  # it is sound, and has no room; behind a damaged one, which is gone, there may be another
         if found.length < stable_tokens - 1:
-            self._disk.count_lookup(gain if is_worth_it else 0)
-        if entry is None or not is_worth_it or len(entry.tokens) > self._backend.capabilities.context_tokens:
-            return False
-        return self._load(entry, length)
+            self._disk.count_lookup(gain if is_restored else 0)
+        return is_restored
 
     def _load(self, entry: Entry, length: int) -> bool:
         assert self._disk is not None

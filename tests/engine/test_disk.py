@@ -1,9 +1,12 @@
+import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -90,6 +93,35 @@ def test_what_is_no_state_is_deleted(tmp_path: Path, content: bytes) -> None:
     assert not file.exists()
 
 
+@pytest.mark.parametrize("tokens", [10**15, 10**25, -1, 0])
+def test_a_header_that_lies_about_its_sizes_is_no_state(tmp_path: Path, tokens: int) -> None:
+    tier(tmp_path).write(TOKENS, STATE)
+    [file] = tmp_path.glob("*.kv")
+    magic, head, rest = file.read_bytes().split(b"\n", 2)
+    lie = {**json.loads(head), "tokens": tokens, "state_bytes": len(rest) - 4 * tokens}
+    file.write_bytes(b"\n".join((magic, json.dumps(lie).encode(), rest)))
+    assert tier(tmp_path).find(TOKENS) == (None, 0)
+    assert not file.exists()
+
+
+def test_a_file_larger_than_the_memory_counts_as_missing(tmp_path: Path) -> None:
+    tier(tmp_path).write(TOKENS, STATE)
+    [file] = tmp_path.glob("*.kv")
+    magic, head, rest = file.read_bytes().split(b"\n", 2)
+    huge = 2**42
+    with file.open("wb") as sparse:
+        sparse.write(b"\n".join((magic, json.dumps({**json.loads(head), "state_bytes": huge}).encode(), rest)))
+        try:
+            os.truncate(file, sparse.tell() - len(STATE) + huge)
+        except OSError:
+            pytest.skip("the file system takes no such file")
+    kept = tier(tmp_path, most_bytes=2**62)
+    entry, _ = kept.find(TOKENS)
+    assert entry is not None
+    assert kept.read(entry) is None
+    assert not file.exists()
+
+
 @pytest.mark.parametrize("place", [0, 40, -len(STATE) - 1, -len(STATE), -len(STATE) // 2, -1])
 def test_one_bit_that_is_wrong_makes_a_file_useless_wherever_it_is(tmp_path: Path, place: int) -> None:
     tier(tmp_path).write(TOKENS, STATE)
@@ -144,6 +176,26 @@ def test_a_longer_state_that_could_not_be_written_takes_nobodys_place(tmp_path: 
     assert tier(tmp_path).holds(TOKENS[:100])
 
 
+def test_the_rest_of_a_beginning_takes_the_place_of_its_parts(tmp_path: Path) -> None:
+    kept = tier(tmp_path)
+    for length in (100, 200, 300):
+        kept.write(TOKENS[:length], STATE)
+    assert usage(tmp_path).entries == 1
+    kept.write(TOKENS, STATE, is_tail=True)
+    assert usage(tmp_path).entries == 2, "a tail goes with its conversation, which others may not belong to"
+
+
+def test_what_other_processes_write_and_clear_meanwhile_is_seen(tmp_path: Path) -> None:
+    early = tier(tmp_path)
+    assert early.find(TOKENS) == (None, 0)
+    tier(tmp_path).write(TOKENS, STATE)
+    assert early.find(TOKENS)[1] == len(TOKENS)
+    clear(tmp_path)
+    assert not early.holds(TOKENS)
+    early.write(TOKENS, STATE)
+    assert early.holds(TOKENS)
+
+
 def test_a_conversation_that_is_removed_takes_its_own_states_with_it_and_no_others(tmp_path: Path) -> None:
     preamble, private, other = TOKENS[:50], TOKENS[:200], (*TOKENS[:120], 7, 8, 9)
     tier(tmp_path).write(preamble, STATE)
@@ -176,6 +228,14 @@ def test_the_folder_stays_under_its_cap_and_the_least_recently_used_goes_first(t
 def test_what_is_larger_than_the_cap_is_not_written(tmp_path: Path) -> None:
     tier(tmp_path, most_bytes=4000).write(TOKENS, STATE)
     assert usage(tmp_path) == DiskUsage(0, 0)
+
+
+@pytest.mark.parametrize("most_bytes", [0, 4000, 13_000])
+def test_a_lower_cap_holds_from_the_next_start_on(tmp_path: Path, most_bytes: int) -> None:
+    for start in range(3):
+        tier(tmp_path).write((start, *TOKENS[:200]), STATE)
+    tier(tmp_path, "another model", most_bytes)
+    assert usage(tmp_path).entries == most_bytes // 6000
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
@@ -273,6 +333,36 @@ def test_lookups_are_added_up_over_processes(tmp_path: Path) -> None:
     assert (statistics.lookups, statistics.hits, statistics.restored_tokens) == (3, 2, 700)
     clear(tmp_path)
     assert read_statistics(tmp_path).lookups == 0
+
+
+def test_figures_that_find_no_folder_any_more_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = tier(tmp_path / "folder")
+    counted.count_lookup(1)
+
+    def vanish(source: str, target: Path) -> None:
+        shutil.rmtree(tmp_path / "folder")
+        raise FileNotFoundError(target)
+
+    monkeypatch.setattr(os, "replace", vanish)
+    counted.save_statistics()
+    assert not (tmp_path / "folder").exists()
+
+
+def test_lookups_of_processes_that_end_together_are_all_counted(tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+    script = (
+        "import sys, pathlib; from khepri.engine.disk import DiskTier\n"
+        "for _ in range(40):\n"
+        "    tier = DiskTier(pathlib.Path(sys.argv[1]), 'one model', 10**9)\n"
+        "    tier.count_lookup(1)\n"
+        "    tier.save_statistics()"
+    )
+    with ExitStack() as stack:
+        commands = 3 * [[sys.executable, "-c", script, os.fspath(folder)]]
+        processes = [stack.enter_context(subprocess.Popen(command)) for command in commands]
+        assert [process.wait(300) for process in processes] == [0, 0, 0]
+    assert read_statistics(folder) == DiskStatistics(120, 120, 120)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,12 @@ def backend(options: LoadOptions) -> Iterator[Backend]:
     backend = load_backend(options)
     yield backend
     backend.close()
+
+
+def test_there_may_be_more_sequences_than_tokens_of_a_pass(options: LoadOptions) -> None:
+    with closing(load_backend(replace(options, sequences=202, batch_tokens=64))) as backend:
+        backend.decode(Batch((1, 2, 3), 0, sequence=201))
+        assert backend.sequence_length(201) == 3
 
 
 class TestIkLlamaBackend(BackendConformance):

@@ -4,6 +4,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +55,12 @@ def test_it_reports_its_library_and_what_was_compiled_in(backend: LlamaCppBacken
     assert backend.capabilities.trained_context_tokens == 2048
     assert backend.capabilities.can_remove_tail
     assert all(feature.strip() == feature and feature for feature in backend.capabilities.features)
+
+
+def test_there_may_be_more_sequences_than_tokens_of_a_pass(options: LoadOptions) -> None:
+    with closing(LlamaCppBackend(replace(options, sequences=202, batch_tokens=64))) as backend:
+        backend.decode(Batch((1, 2, 3), 0, sequence=201))
+        assert backend.sequence_length(201) == 3
 
 
 def test_the_vocabulary_is_the_one_of_the_file(backend: LlamaCppBackend) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from khepri.engine.backend import Batch
-from khepri.engine.disk import DiskTier
+from khepri.engine.disk import DiskTier, read_statistics
 from khepri.engine.naive_prefix import NaivePrefixCache
 from khepri.engine.prefix import CacheLimits, RadixPrefixCache, choose_cache
 from khepri.engine.prefix_cache import PrefixCache
@@ -320,6 +320,29 @@ def test_a_restored_conversation_that_is_not_this_one_is_cut_back_to_what_is_sha
     assert len(backend.evaluated) == 2
     unrelated = (5, *LONG)
     assert np.array_equal(evaluate(backend, cache, unrelated), fresh(unrelated))
+
+
+def test_a_damaged_conversation_does_not_hide_the_beginning_beside_it(tmp_path: Path) -> None:
+    disk = DiskTier(tmp_path, "context", 10**9)
+    backend = ScriptedBackend(sequences=4)
+    cache = RadixPrefixCache(backend, disk=disk)
+    tail = (*LONG, 1, 2, 3, *LONG[:40])
+    evaluate(backend, cache, tail)
+    cache.keep(LONG)
+    cache.keep(tail, is_tail=True)
+    cache.finish()
+    entry, _ = disk.find(tail)
+    assert entry is not None
+    damaged = bytearray(entry.path.read_bytes())
+    damaged[-1] ^= 1
+    entry.path.write_bytes(damaged)
+    new, later = ScriptedBackend(sequences=4), DiskTier(tmp_path, "context", 10**9)
+    cache = RadixPrefixCache(new, disk=later)
+    assert np.array_equal(evaluate(new, cache, (*tail, 9)), fresh((*tail, 9)))
+    assert len(new.evaluated) == len(tail) + 1 - len(LONG)
+    cache.match((*tail, 9), stable_tokens=len(LONG))
+    later.save_statistics()
+    assert read_statistics(tmp_path).hits == read_statistics(tmp_path).lookups == 0, "it was in memory"
 
 
 @pytest.mark.parametrize("kept", [0, 1, 30, 200, 1000, -1])

@@ -146,8 +146,8 @@ class IkLlamaBackend(NativeBackend):
     def _make_context(self, model: Pointer, options: LoadOptions, kv_type: KvType) -> Pointer:
         parameters = self._native.llama_context_default_params()
         parameters.n_ctx = max(options.context_tokens, options.cells)
-        parameters.n_batch = options.batch_tokens
-        parameters.n_ubatch = options.batch_tokens
+        # The library wants room for a row of every sequence.
+        parameters.n_batch = parameters.n_ubatch = max(options.batch_tokens, options.sequences)
         parameters.n_seq_max = options.sequences
         parameters.n_threads = options.threads
         parameters.n_threads_batch = options.threads

@@ -6,8 +6,9 @@ The same prompts, the same model file and the same threads, greedily, and every 
     python -m tests.eval.peers --server http://127.0.0.1:8080    # llama-server, Ollama, vLLM, SGLang: whatever listens
 
 A server that is given has to serve the same file with as many threads, which cannot be seen from here. The server of
-llama-cpp-python needs ``pip install "llama-cpp-python[server]"``. Servers know no grammar of ours: they write free text
-in the place of a tool call. It is a benchmark of the maintainers: Khepri's own commands give up the network.
+llama-cpp-python needs ``pip install "llama-cpp-python[server]"``. Servers know no grammar of ours: they are given the
+beginning of a tool call, as far as the grammar leaves no choice, and write the rest freely. It is a benchmark of the
+maintainers: Khepri's own commands give up the network.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from khepri.cli.bench.command import Target, choose, resolve, start_engine
 from khepri.cli.bench.corpus import Item, load_corpus
 from khepri.cli.bench.runs import ArmName, EngineArm, Run, warm_up
 from khepri.engine.backend import Vocabulary
+from khepri.engine.constrain import GrammarCompiler
 from khepri.engine.request import DraftMode
 from khepri.errors import KhepriError
 from tests.eval.peers.completions import Completion, PeerError, Server
@@ -62,10 +64,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             engine = stack.enter_context(start_engine(target.model, target.engine))
             arm = EngineArm(engine, ArmName.ACCELERATED, DraftMode(target.settings.draft))
             items = choose(load_corpus(engine.vocabulary), quick=options.quick)
+            prompts = [_text(item, engine.vocabulary) for item in items]
             warm_up([arm], items[-1])
             rows = [
-                _compare(server, arm, item, repeat, engine.vocabulary)
-                for item in items
+                _compare(server, arm, item, prompt, repeat)
+                for item, prompt in zip(items, prompts, strict=True)
                 for repeat in range(options.repeats)
                 for server in servers
             ]
@@ -139,14 +142,20 @@ def _await_port(process: "subprocess.Popen[bytes]", port: int) -> None:
     raise PeerError(f"llama-cpp-python's server did not start (exit status {process.poll()})")
 
 
-def _compare(server: Server, arm: EngineArm, item: Item, repeat: int, vocabulary: Vocabulary) -> Row:
+def _text(item: Item, vocabulary: Vocabulary) -> str:
+    """Return an item's prompt as a server takes it, with what its grammar forces at the beginning of the answer."""
+    forced = GrammarCompiler(vocabulary).start(item.grammar).forced() if item.grammar is not None else ()
+    pieces = (vocabulary.piece(token, special=True) for token in (*item.prompt, *forced))
+    return b"".join(pieces).decode("utf-8", "replace")
+
+
+def _compare(server: Server, arm: EngineArm, item: Item, prompt: str, repeat: int) -> Row:
     """Let both continue one prompt, the one first that was second the time before."""
-    text = b"".join(vocabulary.piece(token, special=True) for token in item.prompt).decode("utf-8", "replace")
     peer: Completion
     if repeat % 2:
-        run, peer = arm.run(item, repeat), server.complete(text, item.max_tokens)
+        run, peer = arm.run(item, repeat), server.complete(prompt, item.max_tokens)
     else:
-        peer, run = server.complete(text, item.max_tokens), arm.run(item, repeat)
+        peer, run = server.complete(prompt, item.max_tokens), arm.run(item, repeat)
     first_token_s = (run.prefill_ms + run.first_token_ms) / 1000
     return Row(
         server.address,
