@@ -146,6 +146,8 @@ class KhepriApp(App[int]):
         self._frames = self.set_interval(_FRAME_S, self._frame, pause=True)
         self.composer.focus()
         self.theme_changed_signal.subscribe(self, lambda theme: self.transcript.set_look(themes.look_of(theme)))
+        # The terminal has forgotten everything, and Textual draws again only where something changes or the size does.
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self.leave, _TERMINATED)
         loop.add_signal_handler(signal.SIGHUP, self.leave, _HUNG_UP)

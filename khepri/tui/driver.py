@@ -1,4 +1,4 @@
-"""Textual's terminal driver, with pastes taken whole.
+"""Textual's terminal driver, with pastes taken whole, and ready for a stop that nobody told it of.
 
 Textual reads a paste character by character, and the keys of an escape sequence inside one as keys that were pressed,
 so that pasted text could send itself. Here a paste is cut out before anything reads it. What it is for is not known.
@@ -6,6 +6,7 @@ so that pasted text could send itself. Here a paste is cut out before anything r
 
 import os
 import selectors
+import signal
 from codecs import getincrementaldecoder
 from collections.abc import Iterator
 
@@ -95,13 +96,30 @@ class TerminalDriver(LinuxDriver):
 
     def write(self, data: str) -> None:
         """Write to the terminal; nothing where it is gone, since nobody would ever take it from the queue."""
-        if self._writer_thread is not None and self._writer_thread.is_alive():
+        if self._is_drawing:
             super().write(data)
 
     def close(self) -> None:
         """End the thread that writes."""
-        if self._writer_thread is not None and self._writer_thread.is_alive():
+        if self._is_drawing:
             super().close()
+
+    @property
+    def _is_drawing(self) -> bool:
+        return self._writer_thread is not None and self._writer_thread.is_alive()
+
+    def _sigcont_application(self, *_: object) -> None:
+        """Take the terminal again, unless the shell has it now, or a program that the app itself stands aside for."""
+        if not self._auto_restart:
+            return
+        if os.tcgetpgrp(self.fileno) != os.getpgrp():
+            os.kill(os.getpid(), signal.SIGSTOP)  # until `fg`, as for everything that reads a terminal
+            return
+        if self._is_drawing:
+            # SIGSTOP came from outside. Taken a second time, the app's own modes would pass for those from before it.
+            self._must_signal_resume = True
+            self.suspend_application_mode()
+        super()._sigcont_application()
 
     def _messages(self, parser: XTermParser, parts: Iterator[str | events.Paste]) -> Iterator[Message]:
         for part in parts:

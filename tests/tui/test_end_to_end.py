@@ -13,6 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from khepri.agent.journal import read_records
+
 ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
@@ -39,11 +41,21 @@ class Tmux:
         """Type a text as it is."""
         self._run("send-keys", "-l", text)
 
+    def paste(self, file: Path) -> None:
+        """Paste what a file holds, as a terminal does."""
+        self._run("load-buffer", str(file))
+        self._run("paste-buffer", "-p", "-d")
+
+    def clipboard(self) -> str:
+        """Return what was copied last."""
+        shown = self._run("list-buffers", "-F", "#{buffer_name}").split()
+        return self._run("show-buffer") if shown else ""
+
     def screen(self) -> str:
         """Return what is seen."""
         return self._run("capture-pane", "-p")
 
-    def wait_for(self, what: str | Callable[[str], bool], timeout_s: float = 120.0) -> str:
+    def wait_for(self, what: str | Callable[[str], bool], timeout_s: float = 240.0) -> str:
         """Return the screen once it shows something."""
         deadline_s = time.monotonic() + timeout_s
         while time.monotonic() < deadline_s:
@@ -187,14 +199,76 @@ def test_a_defect_of_the_app_is_said_in_words_and_leaves_the_terminal_sane(
 
 
 @pytest.mark.slow
+def test_a_paste_of_two_megabytes_arrives_whole(terminal: Tmux, repository: Path, model: Path, tmp_path: Path) -> None:
+    text = "0123456789abcdé\n" * 131_072
+    file = tmp_path / "paste"
+    file.write_text(text, encoding="utf-8")
+    start(terminal, model)
+    terminal.paste(file)
+    terminal.wait_for("[paste 1: 131,073 lines")
+    terminal.type(" what is it?")
+    terminal.press("Enter")
+    terminal.wait_for("✗ ")  # no context holds it
+    (session,) = (tmp_path / "STATE").glob("**/sessions/**/*.jsonl")
+    (question,) = (record for record in read_records(session) if record["kind"] == "question")
+    assert question["attachments"] == [{"name": "paste 1: 131,073 lines, 2,097,152 characters", "text": text}]
+    terminal.press("C-q")
+    terminal.wait_for("CODE=0")
+    assert_is_sane(terminal, repository)
+
+
+@pytest.mark.slow
+def test_what_is_copied_reaches_the_clipboard_through_tmux(terminal: Tmux, repository: Path, model: Path) -> None:
+    start(terminal, model)
+    terminal.type("/add nothing-like-this")
+    terminal.press("Enter")
+    terminal.wait_for("does not exist")
+    terminal.press("Tab")
+    terminal.wait_for("y Copy")
+    terminal.press("y")
+    terminal.wait_for("copied")
+    terminal.wait_for(lambda seen: "does not exist" in terminal.clipboard())
+    terminal.press("C-q")
+    terminal.wait_for("CODE=0")
+
+
+def is_drawn(screen: str) -> bool:
+    """True if the whole app is seen, with what was half written."""
+    return all(part in screen for part in ("half a question", " tokens", "network", "f1 Help"))
+
+
+@pytest.mark.slow
 def test_the_app_is_suspended_and_comes_back(terminal: Tmux, repository: Path, model: Path) -> None:
     start(terminal, model)
     terminal.type("half a question")
-    terminal.press("C-z")
-    terminal.wait_for(lambda seen: "topped" in seen or "uspended" in seen)
-    terminal.type("fg")
-    terminal.press("Enter")
-    terminal.wait_for("half a question")
+    for _ in range(3):
+        terminal.wait_for(is_drawn)
+        terminal.press("C-z")
+        terminal.wait_for("CODE=147")
+        assert_is_sane(terminal, repository)
+        terminal.type("clear; fg; echo CODE=$?")
+        terminal.press("Enter")
+    terminal.wait_for(is_drawn)
     terminal.press("C-q")
-    terminal.wait_for("CODE=")
+    terminal.wait_for("CODE=0")
+    assert_is_sane(terminal, repository)
+
+
+@pytest.mark.slow
+def test_a_stop_from_outside_harms_neither_the_app_nor_the_terminal(
+    terminal: Tmux, repository: Path, model: Path
+) -> None:
+    start(terminal, model)
+    terminal.type("half a question")
+    terminal.wait_for(is_drawn)
+    app = terminal.app()
+    app.send_signal(signal.SIGSTOP)
+    terminal.wait_for("CODE=147")
+    app.send_signal(signal.SIGCONT)
+    terminal.wait_for(lambda _: app.status() == psutil.STATUS_STOPPED)  # the terminal is the shell's
+    terminal.type("clear; fg; echo CODE=$?")
+    terminal.press("C-j")  # the app's modes are still in force: Enter ends no line
+    terminal.wait_for(is_drawn)
+    terminal.press("C-q")
+    terminal.wait_for("CODE=0")
     assert_is_sane(terminal, repository)
