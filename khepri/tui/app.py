@@ -153,6 +153,7 @@ class KhepriApp(App[int]):
         loop.add_signal_handler(signal.SIGHUP, self.leave, _HUNG_UP)
         loop.add_signal_handler(signal.SIGINT, self.action_interrupt)
         self.redraw()
+        self.call_after_refresh(start.drawn)
         self.call_after_refresh(self.loader.load)
         self.call_after_refresh(self.loader.gather_names)
         if start.choose_session:

@@ -8,8 +8,6 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from markdown_it import MarkdownIt
-
 _FENCE: Final = re.compile(r"^(?P<indent>[ \t]*)(?P<marks>`{3,}|~{3,})(?P<info>[^`]*)$")
 _TABLE_RULE: Final = re.compile(r"^\s*\|?\s*:?-+:?\s*(\|\s*:?-*:?\s*)+$")
 # What one frame draws again: a piece as long as that takes a few milliseconds. Rows of a table take longest.
@@ -133,6 +131,8 @@ def cut(text: str) -> list[Piece]:
 
 def code_of(text: str) -> list[str]:
     """Return the code blocks of a complete Markdown text, without their fences."""
+    from markdown_it import MarkdownIt
+
     tokens = MarkdownIt().parse(text)
     return [token.content.removesuffix("\n") for token in tokens if token.type in ("fence", "code_block")]
 

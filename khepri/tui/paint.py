@@ -10,10 +10,8 @@ from enum import StrEnum
 from functools import cached_property
 
 from rich.console import Console, RenderableType
-from rich.markdown import Markdown
 from rich.segment import Segment
 from rich.style import Style
-from rich.syntax import Syntax
 from rich.text import Text
 from rich.theme import Theme
 from textual.strip import Strip
@@ -111,6 +109,10 @@ def warm_up(look: Look) -> None:
 
 def draw_markdown(piece: Piece, look: Look, width: int) -> list[Strip]:
     """Return the lines of a piece of Markdown; code has a bar at its left."""
+    # A parser and a highlighter, which no first frame of a new conversation waits for.
+    from rich.markdown import Markdown
+    from rich.syntax import Syntax
+
     text = printable(piece.source)
     if piece.language is None:
         return _lines(Markdown(text, hyperlinks=False, code_theme=look.code_theme), look, width, Tone.TEXT, "", "")

@@ -26,3 +26,5 @@ class Start:
     """Keys by the ids of their bindings, where they differ from the defaults."""
     choose_session: bool = False
     """Let the user choose a session first."""
+    drawn: Callable[[], object] = lambda: None
+    """Called once, when the first frame is on the screen."""

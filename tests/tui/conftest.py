@@ -40,7 +40,11 @@ def make_app(root: Path, endless_model: Path) -> Iterator[MakeApp]:
     made: list[KhepriApp] = []
 
     def make(
-        session: str | None = None, keys: Mapping[str, str] = {}, model: Path = endless_model, **changes: object
+        session: str | None = None,
+        keys: Mapping[str, str] = {},
+        model: Path = endless_model,
+        drawn: Callable[[], object] = lambda: None,
+        **changes: object,
     ) -> KhepriApp:
         values = {"max_tokens": 24, "threads": 1, "backend": "llama_cpp", "extra_buffers": "off", **changes}
         config = Config(**values)  # type: ignore[arg-type]
@@ -59,6 +63,7 @@ def make_app(root: Path, endless_model: Path) -> Iterator[MakeApp]:
                     settings=lambda: "model  tiny  default",
                     check_machine=lambda: "all is well",
                     keys=keys,
+                    drawn=drawn,
                 )
             )
         )

@@ -6,6 +6,7 @@ import pytest
 from textual import events
 from textual.widgets import TextArea
 
+from khepri.tui.app import KhepriApp
 from khepri.tui.entries import AnswerEntry, NoteEntry, StepEntry, UserEntry
 from khepri.tui.widgets.transcript import Transcript
 from tests.support.lasting import LASTING
@@ -126,3 +127,12 @@ async def test_a_backslash_at_the_end_of_a_line_asks_for_another_one(make_app: M
         await wait_until(pilot, lambda: composer.text == "a\nb")
         await wait_until(pilot, lambda: composer.size.height == 2)
         assert composer.text == "a\nb"
+
+
+async def test_the_first_frame_is_told_of_once_and_before_the_model_is_loaded(make_app: MakeApp) -> None:
+    seen: list[tuple[bool, bool]] = []
+    app: KhepriApp = make_app(drawn=lambda: seen.append((app.composer.region.area > 0, app.conversation.is_loading)))
+    async with running(app) as pilot:
+        await wait_until(pilot, lambda: app.conversation.session is not None)
+        await pilot.resize_terminal(80, 20)
+    assert seen == [(True, False)]
