@@ -39,10 +39,11 @@ def test_the_ground_floor_loads_nothing_heavy(module: str) -> None:
     assert (HEAVY | {"rich", "typer"}).isdisjoint(done.stdout.split())
 
 
-def test_the_first_frame_of_the_app_loads_nothing_that_models_edits_or_answers_need() -> None:
+def test_the_first_frame_of_the_app_loads_nothing_that_models_edits_or_answers_need(tmp_path: Path) -> None:
     before_the_frame = "khepri.cli.main, khepri.cli.interactive, khepri.tui.app, khepri.tui.terminal_guard"
-    program = f"import sys, {before_the_frame}; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    opens = "from pathlib import Path; from khepri.repo.root import Repository; Repository.open(Path(sys.argv[1]))"
+    program = f"import sys, {before_the_frame}; {opens}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=True)
     models = {"llama_cpp", "llguidance", "numpy", "jinja2", "requests"}
     edits = {"rope", "ast_grep_py", "git", "pathspec", "khepri.edits.apply", "khepri.agent.permissions"}
     answers = {"markdown_it", "pygments", "plotext"}

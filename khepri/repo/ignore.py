@@ -125,10 +125,7 @@ class IgnoreRules:
         """
         self._root = root
         self._lines = _lines(root / KHEPRI_IGNORE)
-        self._own = _spec(KHEPRI_IGNORE, self._lines)
-        suspects = [line for line in SECRET_PATTERNS if not line.startswith("!")]
-        self._suspects = _spec("the list of secrets", suspects)
-        self._secrets = _spec("the list of secrets", SECRET_PATTERNS)
+        self._own = _spec(KHEPRI_IGNORE, self._lines) if self._lines else None
         self._verdicts: dict[str, Hidden | None] = {}
 
     def current(self) -> "IgnoreRules":
@@ -147,10 +144,11 @@ class IgnoreRules:
 
     def _judge(self, relative: str) -> Hidden | None:
         folded = relative.lower()
+        suspects, secrets = _secret_rules()
         # Hardly any path needs the second look, which costs as much again for the exceptions.
-        if self._suspects.match_file(folded) and self._secrets.match_file(folded):
+        if suspects.match_file(folded) and secrets.match_file(folded):
             return Hidden.SECRET
-        if self._own.match_file(relative):
+        if self._own is not None and self._own.match_file(relative):
             return Hidden.KHEPRI_IGNORE
         return None
 
@@ -252,6 +250,13 @@ def ripgrep_rules(*, is_git: bool = False) -> tuple[str, ...]:
     rules = ("--no-config", "--hidden", "--no-ignore-dot", "--no-ignore-parent", "--glob=!.git")
     # Where there is git, this option would make ripgrep miss the exclude file that linked worktrees share.
     return rules if is_git else (*rules, "--no-require-git")
+
+
+@functools.cache
+def _secret_rules() -> tuple["GitIgnoreSpec", "GitIgnoreSpec"]:
+    """Return the rules for secrets without their exceptions, and with them; to compile them takes a while."""
+    suspects = [line for line in SECRET_PATTERNS if not line.startswith("!")]
+    return _spec("the list of secrets", suspects), _spec("the list of secrets", SECRET_PATTERNS)
 
 
 def _spec(source: str, lines: Sequence[str]) -> "GitIgnoreSpec":

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,7 +25,8 @@ class Tmux:
     """A terminal of 100 by 30 with a shell in it."""
 
     def __init__(self, folder: Path, environ: dict[str, str]) -> None:
-        self._server = f"khepri-test-{os.getpid()}"
+        # A name of its own: the server of the test before may still be ending.
+        self._server = f"khepri-test-{uuid.uuid4().hex}"
         # A bare machine names no locale, and tmux then shows nothing but ASCII.
         self._environ = {**os.environ, **environ, "PS1": "$ ", "ENV": "", "LC_ALL": "C.UTF-8", "TERM": "xterm-256color"}
         self._run("-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "30", "-c", str(folder), "sh")
