@@ -35,6 +35,10 @@ def build_preamble(
 ) -> Preamble:
     """Return the system text: rules, tools, project instructions, repository map."""
     instructions, notices = _instructions(repository, config.instructions_tokens, count_tokens)
+    if not repository.files():
+        notice = "there is no file here that may be read: the folder is empty, or all is hidden or ignored"
+        text = assets.render_prompt("system_without_files.md", instructions=instructions)
+        return Preamble(text.strip(), (*notices, notice))
     repository_map = build(repository, paths.map_cache_dir()).render(count_tokens, config.map_tokens)
     if registry.manifests:
         tools = "\n".join(_describe(manifest) for manifest in registry.manifests)

@@ -99,7 +99,8 @@ def _decode(engine: Engine, request: Request, output: Output, rows: Logits) -> N
         accepted = _verify(request, output, rows, draft, chance)
         _roll_back(engine, draft, accepted)
         if request.draft is not DraftMode.OFF:
-            _commit_forced(output)
+            # Without drafts, the token that no pass has room for is the last.
+            _commit_forced(output, engine.backend.capabilities.context_tokens + 1 - len(request.prompt))
         engine.cascade.commit(output.tokens[known:], output.was_forced[known:])
         output.end_step(engine.clock(), pass_ms)
         if output.missing:
@@ -158,14 +159,21 @@ def _roll_back(engine: Engine, draft: Draft | None, accepted: int) -> None:
         engine.cache.truncate(engine.cache.length - refused)
 
 
-def _commit_forced(output: Output) -> None:
-    """Commit what the constraint allows only one way; the next pass evaluates it with the token before."""
+def _commit_forced(output: Output, most_tokens: int) -> None:
+    """Commit what the constraint allows only one way; the next pass evaluates it with the token before.
+
+    Args:
+        output: The answer.
+        most_tokens: So many tokens the context has room for.
+    """
     count = 0
-    while output.missing and output.constraint is not None and (forced := output.constraint.forced()):
-        for token in forced:
-            if output.missing:
-                output.commit(token)
-                count += 1
+    while output.constraint is not None and (forced := output.constraint.forced()):
+        room = min(output.missing, most_tokens - len(output.tokens))
+        if room <= 0:
+            break
+        for token in forced[:room]:
+            output.commit(token)
+            count += 1
     if count:
         output.count(DrafterName.FORCED, count, count)
 
@@ -291,7 +299,8 @@ def prefill_ahead(engine: Engine, prompt: Sequence[int], stable_tokens: int, goe
     """Evaluate the beginning of a prompt that may be asked for, in the very passes that the request would take.
 
     A pass at the end that is not full is left to the request, whose prompt may go on there, so that what was evaluated
-    ahead changes no bit of the answer.
+    ahead changes no bit of the answer. A model that cannot roll back would lose all it holds with what is not asked for
+    in the end: it reads the stable part only, and only if it holds nothing.
 
     Args:
         engine: The target with its cache; this thread owns them.
@@ -303,6 +312,10 @@ def prefill_ahead(engine: Engine, prompt: Sequence[int], stable_tokens: int, goe
         DecodeError: The backend failed.
     """
     tokens = tuple(prompt[: engine.backend.capabilities.context_tokens])
+    if not engine.backend.capabilities.can_remove_tail:
+        tokens = tokens[: stable_tokens + 1]
+        if engine.cache.length:
+            return
     position = engine.cache.match(tokens, stable_tokens)
     try:
         while position < len(tokens) - 1:

@@ -67,7 +67,10 @@ def test_it_names_every_tool_and_none_without_tools(root: Path) -> None:
 def test_an_empty_folder_has_one(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
-    assert preamble(empty).text
+    made = preamble(empty)
+    assert "no files" in made.text
+    assert "src/app.py" not in made.text, "an example is taken for a file where there is none"
+    assert [notice for notice in made.notices if "no file here" in notice]
 
 
 @pytest.mark.parametrize("name", ["AGENTS.md", ".khepri/AGENTS.md"])

@@ -190,6 +190,7 @@ def test_where_nothing_is_something_is_said(
     done = khepri.ask("--cwd", str(empty), "What is here?")
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
+    assert "no file here" in done.stderr
 
 
 @pytest.mark.parametrize("where", ["nowhere", "src/retry.py", "/proc"])

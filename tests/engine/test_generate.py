@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from khepri.agent.protocol import CALL_END, TRIGGER, tool_grammar
 from khepri.engine.buffer import JobState
 from khepri.engine.constrain import Constraint, GrammarCompiler
+from khepri.engine.generate import prefill_ahead
 from khepri.engine.request import Request, SamplingParams, StopReason, ToolCallGrammar
 from khepri.errors import ContextFullError, DecodeError, KhepriError
 from khepri.tools.registry import Registry
@@ -235,3 +236,14 @@ def test_the_constraint_is_made_after_the_prefill_and_its_failure_leaves_the_cac
         engine.run(Request(PROMPT, 5), fail)
     assert held == [len(PROMPT)]
     assert engine.run(Request(PROMPT, 5)).cached_tokens == len(PROMPT) - 1
+
+
+def test_a_model_that_cannot_roll_back_reads_ahead_only_what_it_cannot_lose() -> None:
+    engine = Engine(ScriptedBackend(1000, can_remove_tail=False))
+    stable = tuple(range(60))
+    prefill_ahead(engine.engine, (*stable, 1, 2, 3), len(stable), lambda end: True)
+    first = engine.run(Request((*stable, 4), 2, stable_tokens=len(stable)))
+    assert first.cached_tokens == len(stable)
+    said = (*stable, 4, *first.tokens)
+    prefill_ahead(engine.engine, (*said, *[5] * 40), len(stable), lambda end: True)
+    assert engine.run(Request((*said, 6), 2, stable_tokens=len(stable))).cached_tokens == len(said) - 1

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from khepri.engine.backend import Backend, Batch, LoadOptions
+from khepri.engine.backend import Backend, Batch, KvType, LoadOptions
 from khepri.engine.backends.llama_cpp import LlamaCppBackend
 from khepri.engine.naive_prefix import NaivePrefixCache
 from khepri.errors import CancelledError, KhepriError, ModelLoadError
@@ -55,6 +55,12 @@ def test_it_reports_its_library_and_what_was_compiled_in(backend: LlamaCppBacken
     assert backend.capabilities.trained_context_tokens == 2048
     assert backend.capabilities.can_remove_tail
     assert all(feature.strip() == feature and feature for feature in backend.capabilities.features)
+
+
+def test_heads_that_cannot_be_quantized_are_refused_with_the_way_out(options: LoadOptions) -> None:
+    with pytest.raises(ModelLoadError) as refused:
+        LlamaCppBackend(replace(options, kv_type=KvType.Q8_0))
+    assert "kv_type = auto" in str(refused.value.hint)
 
 
 def test_there_may_be_more_sequences_than_tokens_of_a_pass(options: LoadOptions) -> None:

@@ -74,6 +74,21 @@ def test_no_draft_changes_what_is_said(
     assert len(generation.token_ms) == len(generation.tokens)
 
 
+@pytest.mark.parametrize("room", range(1, 30))
+@pytest.mark.parametrize("max_tokens", [3, 60])
+def test_what_is_forced_ends_where_the_context_ends(compiler: GrammarCompiler, room: int, max_tokens: int) -> None:
+    constraint = constrained(compiler, forced=True)
+    context_tokens = len(PROMPT) + room
+    plain = ScriptedEngine(ScriptedBackend(context_tokens)).run(
+        Request(PROMPT, max_tokens, draft=DraftMode.OFF), constraint
+    )
+    drafter = FunctionDrafter(prophet(plain.tokens))
+    ahead = ScriptedEngine(ScriptedBackend(context_tokens), drafters=[drafter]).run(
+        Request(PROMPT, max_tokens), constraint
+    )
+    assert (ahead.tokens, ahead.stop_reason) == (plain.tokens, plain.stop_reason)
+
+
 def test_no_more_is_drafted_than_the_answer_has_room_for_besides_the_token_of_the_target() -> None:
     drafter = FunctionDrafter(lambda tokens: [7] * 32)
     engine = ScriptedEngine(batch_tokens=64, drafters=[drafter])

@@ -105,12 +105,12 @@ class Findings:
         held = f"{many.held} of {many.count} conversations are held at once (at most {many.most_held})"
         return [
             (
-                f"a turn costs {self.overhead:+.1%} beyond the passes over its new tokens (at most 5 %)",
+                f"in the median a turn costs {self.overhead:+.1%} beyond the passes over its new tokens (at most 5 %)",
                 self.overhead <= _MOST_OVERHEAD,
             ),
             (
-                f"turns begin {median(self.gains):.1f} x sooner than without the cache (at least 4.5 x), "
-                f"the second {self.gains[0]:.1f} x",
+                f"in the median a turn begins {median(self.gains):.1f} x sooner than without the cache "
+                f"(at least 4.5 x); the second {self.gains[0]:.1f} x",
                 median(self.gains) >= _LEAST_GAIN,
             ),
             (

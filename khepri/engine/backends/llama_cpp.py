@@ -12,6 +12,7 @@ import llama_cpp as native
 
 from khepri.engine.backend import BackendName, Capabilities, KvType, LoadOptions
 from khepri.engine.backends.native import NativeBackend, NativeLog, NativeVocabulary, Pointer, named_features
+from khepri.errors import ModelLoadError
 
 _KV_TYPES = {KvType.F16: native.GGML_TYPE_F16, KvType.Q8_0: native.GGML_TYPE_Q8_0}
 
@@ -92,9 +93,10 @@ class LlamaCppBackend(NativeBackend):
         parameters.abort_callback_data = self._abort.data
         context = native.llama_init_from_model(model, parameters)
         if not context:
-            raise _LOG.load_error(
-                f"cannot make a context of {options.context_tokens} tokens for {options.model_path}: {_LOG.reason()}"
-            )
+            problem = f"cannot make a context of {options.context_tokens} tokens for {options.model_path}"
+            if kv_type is not KvType.F16 and "head" in _LOG.reason():
+                raise ModelLoadError(f"{problem}: {_LOG.reason()}", "set kv_type = auto")
+            raise _LOG.load_error(f"{problem}: {_LOG.reason()}")
         self._owned.callback(native.llama_free, context)
         return context
 

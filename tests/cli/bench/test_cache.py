@@ -68,5 +68,5 @@ def test_for_people_it_names_what_was_missed(
         as_json=False,
     )
     shown = capsys.readouterr().out
-    assert "MISSED: turns begin" in shown
+    assert "MISSED: in the median a turn begins" in shown
     assert "kept: and gives the answer that the first one gave" in shown
