@@ -50,6 +50,16 @@ def test_the_first_frame_of_the_app_loads_nothing_that_models_edits_or_answers_n
     assert (models | edits | answers).isdisjoint(done.stdout.split())
 
 
+def test_the_app_is_opened_without_the_table_of_commands(tmp_path: Path) -> None:
+    report = tmp_path / "modules.json"
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, str(report)], capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+    assert done.returncode == 2
+    assert "khepri needs a terminal" in done.stderr
+    assert {"typer", "pydantic"}.isdisjoint(json.loads(report.read_text(encoding="utf-8")))
+
+
 def test_the_stopwatch_on_help_reports_and_never_fails() -> None:
     times_ms = []
     for _ in range(3):
