@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from khepri import assets, paths
 from khepri.agent.changing import ChangeParts, ChangeRun, ChangeSettings
 from khepri.agent.creating import Creating
-from khepri.agent.edit_plan import Candidate
 from khepri.agent.events import Event
 from khepri.agent.generation import Writer
 from khepri.agent.permission_rules import load_rules
@@ -15,6 +14,7 @@ from khepri.agent.preamble import Preamble, build_edit_preamble
 from khepri.agent.prompt import Prompt
 from khepri.agent.rewriting import Rewriting
 from khepri.agent.task import Instruction
+from khepri.agent.task_reading import Candidate
 from khepri.config import Config
 from khepri.edits.checkpoints import Checkpoints
 from khepri.edits.workspace import Workspace

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from khepri import assets
+from khepri.agent.call_grammar import plan_grammar
 from khepri.agent.creating import Creating, create_call
-from khepri.agent.edit_plan import Candidate, describe, parts_of, plan_grammar, renaming, rivals
 from khepri.agent.events import (
     ChangeReport,
     ChangesApplied,
@@ -32,6 +32,8 @@ from khepri.agent.prompt import Prompt
 from khepri.agent.protocol import ToolCall, parse
 from khepri.agent.rewriting import Failure, Rewriting, rewrite_call
 from khepri.agent.task import Instruction
+from khepri.agent.task_reading import Candidate, parts_of, renaming, rivals
+from khepri.agent.words import describe_planned
 from khepri.edits.apply import apply
 from khepri.edits.change import ChangeSet, change_set
 from khepri.edits.checkpoints import Checkpoints
@@ -173,7 +175,7 @@ class ChangeRun:
             calls, first = stored.calls, stored.done
         else:
             calls, first = self._targeted() or self._decided(), 0
-        self._emit(PlanMade(tuple(describe(call) for call in calls)))
+        self._emit(PlanMade(tuple(describe_planned(call) for call in calls)))
         return calls, first
 
     def _targeted(self) -> tuple[ToolCall, ...]:
@@ -215,7 +217,7 @@ class ChangeRun:
             raise EditRefusedError(Refusal.NO_TARGET, f"nothing is called {name} here", "look at how it is spelled")
 
     def _step(self, number: int, total: int, call: ToolCall, failed: CheckFinished | None) -> StepFinished:
-        self._emit(StepStarted(number, total, describe(call)))
+        self._emit(StepStarted(number, total, describe_planned(call)))
         try:
             match call.name:
                 case "rewrite":
@@ -249,7 +251,7 @@ class ChangeRun:
         for note in observation.text.split("\n")[1:]:
             if not re.fullmatch(r".* \+\d+ -\d+", note):
                 self._notice(note)
-        return f"{describe(call)}: {observation.summary}"
+        return f"{describe_planned(call)}: {observation.summary}"
 
     def _lines(self, call: ToolCall) -> dict[str, int]:
         """Ask which lines of a definition are to be extracted."""
@@ -277,7 +279,7 @@ class ChangeRun:
         path, symbol = str(call.arguments["path"]), str(call.arguments.get("symbol", ""))
         change = self._parts.rewriting.rewrite(self._parts.prompt, path, symbol, failure)
         self._workspace.take(change_set(self._instruction.text, [change]))
-        return f"{describe(call)}: +{change.added_lines} -{change.removed_lines}"
+        return f"{describe_planned(call)}: +{change.added_lines} -{change.removed_lines}"
 
     def _create(self, call: ToolCall) -> str:
         path, symbol = str(call.arguments["path"]), str(call.arguments.get("symbol", ""))
@@ -286,7 +288,7 @@ class ChangeRun:
         else:
             change = self._parts.creating.create(self._parts.prompt, path, self._found)
         self._workspace.take(change_set(self._instruction.text, [change]))
-        return f"{describe(call)}: +{change.added_lines}"
+        return f"{describe_planned(call)}: +{change.added_lines}"
 
     def _refuse_denied(self, changes: ChangeSet) -> None:
         for path in changes.paths:
@@ -337,7 +339,7 @@ class ChangeRun:
             workspace = Workspace(self._repository)
             self._workspace = self._parts.context.workspace = workspace
             self._parts.rewriting.use(workspace)
-            self._emit(StepStarted(report.repairs + 1, self._settings.repairs, f"mend {describe(call)}"))
+            self._emit(StepStarted(report.repairs + 1, self._settings.repairs, f"mend {describe_planned(call)}"))
             try:
                 text = self._rewrite(call, failed, is_new=True)
                 accepted = self._reviewed(workspace.changes(self._instruction.text))

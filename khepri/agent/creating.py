@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from khepri import assets
-from khepri.agent.edit_plan import Candidate, named
 from khepri.agent.generation import Writer
 from khepri.agent.prompt import Prompt
 from khepri.agent.protocol import ToolCall
 from khepri.agent.rewriting import MOST_TRIES, WARMER, body_of, fence_grammar, open_grammar, prose_of
+from khepri.agent.task_reading import Candidate, named
 from khepri.edits.addition import added
 from khepri.edits.change import FileChange
 from khepri.edits.creation import created, new_target

@@ -12,7 +12,6 @@ from dataclasses import replace
 from khepri import assets, paths
 from khepri.agent.change_setup import change_run
 from khepri.agent.context import Context
-from khepri.agent.edit_plan import candidates
 from khepri.agent.events import Event, Finished, ModelLoading, Notice
 from khepri.agent.history import Turn
 from khepri.agent.loop import AgentLoop, LoopSettings
@@ -23,6 +22,7 @@ from khepri.agent.protocol import ToolCall, folders_of, tool_grammar
 from khepri.agent.recording import Recording
 from khepri.agent.repository_drafts import RepositoryDrafts
 from khepri.agent.task import Instruction, Question, Task
+from khepri.agent.task_reading import candidates
 from khepri.config import Backend, Config, Decoding, Draft
 from khepri.engine.backend import BackendName, KvType
 from khepri.engine.launch import EngineFiles, EngineSettings, launch

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 
 from khepri.agent.events import ChangesApplied, CheckFinished, Finished, ToolFinished
+from khepri.agent.protocol import ToolCall
 from khepri.edits.patch import patch_of
 from khepri.errors import KhepriError
 
@@ -17,6 +18,28 @@ def describe_call(tool: str, arguments: Mapping[str, object]) -> str:
     """Return a call in a few words, such as ``search "retry" in src``."""
     words = " ".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in arguments.items())
     return f"{tool} {words}"[:160].rstrip()
+
+
+def describe_planned(call: ToolCall) -> str:
+    """Return a call in the words of the plan that the user sees."""
+    get = call.arguments.get
+    target = " ".join(str(part) for part in (get("path"), get("symbol")) if part)
+    match call.name:
+        case "rename":
+            return f"rename {target} to {get('new_name')}"
+        case "move":
+            return f"move {target} to {get('destination')}"
+        case "extract":
+            return f"extract {get('new_name')} from {target}"
+        case "inline":
+            return f"inline {target}"
+        case "parameter":
+            to = f" to {get('new_name')}" if get("action") == "rename" else ""
+            return f"{get('action')} parameter {get('name')}{to} of {target}"
+        case "replace":
+            return f"replace {get('pattern')} with {get('replacement')}"
+        case _:
+            return f"{call.name} {target}"
 
 
 def describe_outcome(step: ToolFinished) -> str:

@@ -7,7 +7,6 @@ from pathlib import Path
 from khepri.agent.change_setup import edit_tools
 from khepri.agent.changing import ChangeParts, ChangeRun, ChangeSettings
 from khepri.agent.creating import Creating
-from khepri.agent.edit_plan import candidates
 from khepri.agent.events import ChangeReport, Event, ReviewRequested
 from khepri.agent.generation import Writer
 from khepri.agent.permissions import Permissions, Rule
@@ -15,6 +14,7 @@ from khepri.agent.plan_store import PlanStore
 from khepri.agent.prompt import Prompt
 from khepri.agent.rewriting import Rewriting
 from khepri.agent.task import Instruction
+from khepri.agent.task_reading import candidates
 from khepri.config import EditForm
 from khepri.edits.change import ChangeSet
 from khepri.edits.checkpoints import Checkpoints

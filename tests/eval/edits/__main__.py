@@ -175,9 +175,9 @@ class Bench:
     def do(self, task: EditTask, targets: Sequence[str], parent: Path) -> EditResult:
         """Do one task and judge it."""
         from khepri.agent.change_setup import change_run
-        from khepri.agent.edit_plan import candidates
         from khepri.agent.events import ChangeReport, Event, PlanMade
         from khepri.agent.task import Instruction
+        from khepri.agent.task_reading import candidates
         from khepri.errors import KhepriError
         from khepri.repo.root import Repository
 

@@ -1,12 +1,12 @@
-"""A plan names only what exists, offers only tools that the task speaks of, and takes new names from the task."""
+"""A call names only what exists, is of a tool that the task speaks of, and takes new names from the task."""
 
 from pathlib import Path
 
 import pytest
 
+from khepri.agent.call_grammar import plan_grammar
 from khepri.agent.change_setup import edit_tools
-from khepri.agent.edit_plan import MOST_CALLS, Candidate, candidates, describe, parts_of, plan_grammar, renaming
-from khepri.agent.protocol import ToolCall
+from khepri.agent.task_reading import candidates
 from khepri.engine.constrain import GrammarCompiler
 from khepri.engine.request import ToolCallGrammar
 from khepri.repo.root import Repository
@@ -28,10 +28,6 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def found(root: Path, task: str) -> list[str]:
-    return [f"{each.path}:{each.symbol}" for each in candidates(Repository.open(root), task, None)]
-
-
 def allows(root: Path, task: str, call: str) -> bool:
     repository = Repository.open(root)
     grammar = plan_grammar(MANIFESTS, candidates(repository, task, None), repository.files(), task)
@@ -47,13 +43,6 @@ def allows(root: Path, task: str, call: str) -> bool:
 def offers(root: Path, task: str, tool: str) -> bool:
     repository = Repository.open(root)
     return f'\\"{tool}\\"' in plan_grammar(MANIFESTS, candidates(repository, task, None), repository.files(), task)
-
-
-def test_what_a_task_names_comes_first_and_its_file_decides(root: Path) -> None:
-    assert found(root, "rename Session to Talk in src/other.py")[0] == "src/other.py:Session"
-    assert set(found(root, "rename Session to Talk")[:2]) == {"src/net.py:Session", "src/other.py:Session"}
-    assert found(root, "mend Session.send")[0] == "src/net.py:Session.send"
-    assert "src/net.py:" in found(root, "clean net.py up")
 
 
 def test_a_call_names_only_what_exists(root: Path) -> None:
@@ -78,28 +67,6 @@ def test_a_call_names_only_what_exists(root: Path) -> None:
 )
 def test_only_tools_that_the_task_speaks_of_are_offered(root: Path, task: str, tool: str, is_offered: bool) -> None:
     assert offers(root, task, tool) is is_offered
-
-
-@pytest.mark.parametrize(
-    ("task", "parts"),
-    [
-        ("rename a to b", 1),
-        ("rename a to b; rename c to d", 2),
-        ("1. rename a to b\n2. mend c\n", 2),
-        ("Rename a to b, then mend c", 2),
-        ("if x is None then return 1", 1),
-        ("\n".join(f"mend number {n}" for n in range(MOST_CALLS + 1)), 1),
-    ],
-)
-def test_a_task_of_several_parts_is_done_part_by_part(task: str, parts: int) -> None:
-    assert len(parts_of(task)) == parts
-
-
-def test_a_call_is_described_in_words() -> None:
-    call = ToolCall("rename", {"path": "a.py", "symbol": "X", "new_name": "Y"})
-    assert describe(call) == "rename a.py X to Y"
-    assert describe(ToolCall("rewrite", {"path": "a.py"})) == "rewrite a.py"
-    assert Candidate("a.py", "X.y", "method", 3).row == "- a.py X.y (method, line 3)"
 
 
 def test_a_pattern_that_the_task_writes_is_taken_as_it_stands(root: Path) -> None:
@@ -138,23 +105,6 @@ def test_a_parameter_is_renamed_to_something(root: Path) -> None:
     assert not allows(root, task, planned("parameter", **given, action="rename", name="size", new_name="count"))
     assert not allows(root, task, planned("parameter", **given, action="rename", name="size", new_name="size"))
     assert allows(root, task, planned("parameter", **given, action="remove", name="count"))
-
-
-@pytest.mark.parametrize(
-    ("task", "said"),
-    [
-        ("rename Session to Talk everywhere, tests included", ("Session", "Talk")),
-        ("Rename the function `fetch()` to `get`", ("fetch", "get")),
-        ("rename Session.send to Session.post", ("Session.send", "post")),
-        ("rename it to Talk", None),
-        ("rename the class to Talk", None),
-        ("rename net.py to web.py", None),
-        ("Rename the parameter count of fetch to size", None),
-        ("call Session Talk", None),
-    ],
-)
-def test_a_task_says_what_is_renamed_to_what(task: str, said: tuple[str, str] | None) -> None:
-    assert renaming(task) == said
 
 
 def test_a_rename_is_never_taken_the_other_way_round(root: Path) -> None:

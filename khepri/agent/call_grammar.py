@@ -1,0 +1,144 @@
+"""The grammar of the calls that plan a change, held to what is there.
+
+A small model decides well between few things that exist and badly between things that it makes up. So it is shown the
+definitions that its task names, and a call can name no others.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from khepri.agent.new_paths import new_paths
+from khepri.agent.protocol import CALL_END, TRIGGER, folders_of
+from khepri.agent.task_reading import (
+    Candidate,
+    is_called,
+    is_only_rename,
+    named,
+    names_path,
+    patterns,
+    possible_names,
+    renamed_parameter,
+    renaming,
+    tools_spoken_of,
+)
+from khepri.tools.base import JsonValue, Manifest
+
+_MOST_STRING: Final = 120
+_MOST_FILES: Final = 500
+_LATER: Final = frozenset({"start", "end"})
+"""Parameters that are asked for once the code has been seen."""
+_NEW_FILE: Final = r"([A-Za-z0-9_-]{1,40}\/){0,4}[A-Za-z0-9_-]{1,40}\.[a-z]{1,6}"
+_NAME: Final = r"[A-Za-z_][A-Za-z0-9_]{0,60}"
+
+
+def plan_grammar(manifests: Sequence[Manifest], found: Sequence[Candidate], files: Sequence[str], task: str) -> str:
+    """Return the Lark grammar of one call whose target exists.
+
+    Only tools that the words of the task speak of are among the choices, and a new name can only be one that the task
+    holds: a small model chooses well among few things, and invents where it may.
+
+    Args:
+        manifests: The tools that change something.
+        found: The definitions that a call may name.
+        files: The files that a call may name where it names no definition.
+        task: What the user asked for.
+    """
+    found = named(found, task)
+    rules = ["start: call"]
+    alternatives = []
+    names = possible_names(task, found)
+    offered = tools_spoken_of(manifests, task)
+    if is_only_rename(task, found):
+        offered = [manifest for manifest in offered if manifest.name == "rename"] or offered
+    kinds = [(manifest, *kind) for manifest in offered for kind in _kinds_of_calls(manifest)]
+    for number, (manifest, required, properties) in enumerate(kinds):
+        fitting = [each for each in found if not manifest.kinds or not each.symbol or each.kind in manifest.kinds]
+        new_names = names
+        if manifest.name == "rename" and (said := renaming(task)):
+            # Taken the other way round, a rename that was done before would be taken back.
+            fitting, new_names = [each for each in fitting if is_called(each, said[0])], [said[1]]
+        elif "new_name" in required and (said := renamed_parameter(task)):
+            properties = {**properties, "name": {"enum": [said[0]]}}
+            new_names = [said[1]]
+        if "symbol" in required and not any(each.symbol for each in fitting):
+            continue
+        if "new_name" in required and not new_names:
+            continue
+        sequence = []
+        for name, schema in properties.items():
+            if name in _LATER or name == "symbol" or not isinstance(schema, dict):
+                continue
+            rule = f"{manifest.name}_{number}_{name}"
+            if schema.get("format") == "file" and name in required:
+                rules.append(f"{rule}: {_places(fitting, files, needs_symbol='symbol' in required)}")
+                sequence.append(rule)
+                continue
+            if name == "pattern" and (written := patterns(task)):
+                schema = {"enum": [*written]}
+            if name == "path" and schema.get("format") == "path":
+                schema = {"enum": [path for path in (*folders_of(files)[1:], *files) if names_path(path, task)]}
+                if not schema["enum"]:
+                    continue
+            if schema.get("format") == "new_file" and (
+                fresh := new_paths(task, [(each.path, each.symbol) for each in found], files)
+            ):
+                schema = {"enum": [*fresh]}
+            rules.append(f"{rule}: {_value(name, schema, new_names)}")
+            comma = ", " if sequence else ""
+            piece = f"{_literal(f'{comma}{_json(name)}: ')} {rule}"
+            sequence.append(piece if name in required else f"({piece})?")
+        alternatives.append(f'"\\"{manifest.name}\\", \\"arguments\\": {{" {" ".join(sequence)} "}}"')
+    rules.append(f'call: "{TRIGGER}\\n{{\\"name\\": " choice "}}\\n{CALL_END}"')
+    rules.append("choice: " + " | ".join(alternatives))
+    return "\n".join(rules)
+
+
+def _kinds_of_calls(manifest: Manifest) -> list[tuple[Sequence[JsonValue], Mapping[str, JsonValue]]]:
+    """Return the required parameters and all parameters of each kind of call that a tool takes.
+
+    They are one kind, unless a parameter says that some of its values need other parameters (``needs``).
+    """
+    required, properties = manifest.parameters.get("required"), manifest.parameters.get("properties")
+    assert isinstance(properties, dict)
+    assert isinstance(required, list)
+    for name, schema in properties.items():
+        if isinstance(schema, dict) and isinstance(needs := schema.get("needs"), dict):
+            values = schema.get("enum")
+            assert isinstance(values, list)
+            others = {**properties, name: {**schema, "enum": [value for value in values if value not in needs]}}
+            kinds: list[tuple[Sequence[JsonValue], Mapping[str, JsonValue]]] = [(required, others)]
+            for value, needed in needs.items():
+                assert isinstance(needed, list)
+                kinds.append(([*required, *needed], {**properties, name: {**schema, "enum": [value]}}))
+            return kinds
+    return [(required, properties)]
+
+
+def _places(found: Sequence[Candidate], files: Sequence[str], *, needs_symbol: bool) -> str:
+    """Return the alternatives for what is named: path and symbol are one choice, since they belong together."""
+    places = [f'"path": {_json(each.path)}, "symbol": {_json(each.symbol)}' for each in found if each.symbol]
+    if not needs_symbol:
+        places += [f'"path": {_json(each.path)}' for each in found if not each.symbol]
+    if not places:
+        places = [f'"path": {_json(path)}' for path in files[:_MOST_FILES]]
+    return " | ".join(_literal(place) for place in dict.fromkeys(places))
+
+
+def _value(name: str, schema: Mapping[str, JsonValue], names: Sequence[str]) -> str:
+    if schema.get("format") == "name":
+        return " | ".join(_literal(_json(each)) for each in names) if names else f'"\\"" /{_NAME}/ "\\""'
+    if schema.get("format") == "new_file" and "enum" not in schema:
+        return f'"\\"" /{_NEW_FILE}/ "\\""'
+    options = schema.get("enum")
+    if isinstance(options, list):
+        return " | ".join(_literal(_json(option)) for option in options)
+    return "%json " + json.dumps({"type": "string", "minLength": 1, "maxLength": _MOST_STRING})
+
+
+def _json(value: JsonValue) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _literal(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
