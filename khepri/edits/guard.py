@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Final
 
 from khepri.edits.refusal import EditRefusedError, Refusal
+from khepri.edits.shortening import asks_for_less
 from khepri.edits.syntax import first_fault
 from khepri.repo.symbols import outline
 
@@ -28,19 +29,6 @@ _LEFT_OUT: Final = re.compile(
 _MARKED: Final = re.compile(r"^\s*(?:#|//|/\*+|\*|<!--|--|;|\[?\s*(?:\.\.\.|…))")
 _BARE_DOTS: Final = re.compile(
     r"^\s*(?:(?:#|//)\s*)?(?:\.\.\.|…)\s*$|^\s*(?:#|//)\s*(?:unchanged|omitted)\.?\s*$", re.IGNORECASE
-)
-_SHORTENING: Final = re.compile(
-    r"\b(remov|delet|drop|simplif|shorten|inlin|strip|clean|replac|extract|move|split|reduc|stub|revert"
-    r"|empty\s+(?:the|this|its|out|body|function|method|class|implementation)\b|rewrite\s+\w+\s+as|one-liner|refactor)",
-    re.IGNORECASE,
-)
-_QUOTED: Final = re.compile(r"`[^`\n]*`|(?<!\w)'[^'\n]*'(?!\w)|\"[^\"\n]*\"")
-_NAME_LIKE: Final = re.compile(r"\w*_\w*|\w+(?:\.\w+)+|\w+(?=\()|\w*[a-z0-9][A-Z]\w*")
-_NEGATED: Final = re.compile(r"\b(?:not|never|without|cannot|\w+n['\u2019]t)\s+(?:be\s+|been\s+)?\w+", re.IGNORECASE)
-_BEFORE_A_NAME: Final = r"\b(?:in|of|from|make|let|have|function|method|class|when|if|that)"
-_BEHIND_A_NAME: Final = (
-    r"(?:should|shall|must|may|can|could|will|would|does|do|did|is|has|needs?|ought|returns?|raises?|takes?|fails?"
-    r"|accepts?|ignores?|handles?|crashes|gives?|loses)\b"
 )
 _RULES: Final = frozenset({".khepri/permissions.toml", ".khepriignore"})
 _LEAST_LINES: Final = 6
@@ -106,7 +94,7 @@ def check_kept(path: str, old: str, new: str, task: str) -> None:
     Raises:
         EditRefusedError: It has lost code that the task says nothing of.
     """
-    if _asks_for_less(task, _definitions(path, old)):
+    if asks_for_less(task, old, _definitions(path, old)):
         return
     before, after = _code_lines(old), _code_lines(new)
     if before >= _LEAST_LINES and after < _MOST_SHRINKAGE * before:
@@ -139,16 +127,6 @@ def check_syntax(path: str, old: str, new: str) -> None:
         f"{path} would not be valid any more: {fault.message} in line {fault.line}: {line}",
         "write valid code with the same indentation as before",
     )
-
-
-def _asks_for_less(task: str, names: set[str]) -> bool:
-    """Return True for a task with a word that may shorten code, where it is no name and is not denied."""
-    words = _NEGATED.sub(" ", _NAME_LIKE.sub("it", _QUOTED.sub("it", task)))
-    for name in filter(_SHORTENING.match, names):
-        # A name that is a word of the language, such as `strip`, is told by the words beside it.
-        named = re.escape(name)
-        words = re.sub(rf"{_BEFORE_A_NAME}\s+{named}\b|\b{named}\s+{_BEHIND_A_NAME}", "it", words)
-    return _SHORTENING.search(words) is not None
 
 
 def _leaves_out(line: str) -> bool:
