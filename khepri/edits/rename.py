@@ -18,6 +18,7 @@ from khepri.edits.mentions import rename_mentions
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rope_project import RopeProject
 from khepri.edits.soundness import check_sound
+from khepri.edits.super_uses import is_super_use
 from khepri.edits.workspace import Workspace
 from khepri.repo.symbols import outline
 from khepri.repo.text import decode
@@ -59,7 +60,7 @@ def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refac
         raise EditRefusedError(Refusal.NO_OP, f"{old} has that name already")
     if target is not None:
         _refuse_taken(target, new_name)
-    project = RopeProject(workspace)
+    project = RopeProject(workspace, hides_async=True)
     unsure: dict[str, None] = {}
 
     def decide(occurrence: "Occurrence", *, is_meant: bool) -> bool:
@@ -113,8 +114,12 @@ def _rope_rename(
     if target is None:
         files.append(project.file(path))
     is_method = target is not None and "." in target.symbol
+
+    def is_meant(occurrence: "Occurrence") -> bool:
+        return is_super_use(occurrence, refactoring.old_pyname) or decide(occurrence)
+
     return refactoring.get_changes(
-        new_name, in_hierarchy=is_method, unsure=decide if is_method else None, resources=files
+        new_name, in_hierarchy=is_method, unsure=is_meant if is_method else None, resources=files
     )
 
 

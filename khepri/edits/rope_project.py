@@ -34,20 +34,27 @@ if TYPE_CHECKING:
 # of what has moved away. Under this name it leaves the list alone; ``khepri.edits.mentions`` keeps it right.
 _PUBLIC: Final = "__all__"
 _VEILED: Final = "__khepri_public_names__"
+# rope looks for the definition of a method behind ``def`` and ``class`` at the beginning of a line, and so overlooks
+# every ``async def``. Where names are looked for it is shown a plain ``def`` of the same length: whether a function is
+# asynchronous says nothing about what its name means.
+_ASYNC: Final = "async def "
+_PLAIN: Final = "def\f\f\f\f\f\f "
 
 
 class _ReadOnly:
     """File commands for rope that read decoded text and refuse everything else."""
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, hides_async: bool) -> None:
         self._workspace = workspace
+        self._hides_async = hides_async
 
     def read(self, path: str) -> bytes:
         relative = Path(path).relative_to(self._workspace.repository.root).as_posix()
         data = self._workspace.read(relative) or b""
         try:
+            text = decode(data).text.replace(_PUBLIC, _VEILED)
             # rope decodes by the coding that a file declares, else as UTF-8, and this is what it decodes.
-            return bytes(unicode_to_file_data(decode(data).text.replace(_PUBLIC, _VEILED)))
+            return bytes(unicode_to_file_data(text.replace(_ASYNC, _PLAIN) if self._hides_async else text))
         except (ToolError, UnicodeEncodeError, LookupError):
             return data
 
@@ -65,9 +72,9 @@ class _Standstill:
 
 
 class _Project(Project):  # type: ignore[misc]
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, hides_async: bool) -> None:
         self._visible = [path for path in workspace.files() if path.endswith(".py")]
-        super().__init__(str(workspace.repository.root), fscommands=_ReadOnly(workspace), ropefolder=None)
+        super().__init__(str(workspace.repository.root), fscommands=_ReadOnly(workspace, hides_async), ropefolder=None)
 
     def _init_prefs(self, prefs: object) -> None:
         self.prefs = Prefs(
@@ -121,14 +128,15 @@ class _NewFile(File):  # type: ignore[misc]
 class RopeProject:
     """A repository as rope sees it. One thread; it remembers what it parsed, so one serves several refactorings."""
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, *, hides_async: bool = False) -> None:
         """Open it; nothing is parsed yet.
 
         Args:
             workspace: What to refactor.
+            hides_async: True to find asynchronous methods, where no code is made or put elsewhere.
         """
         self._workspace = workspace
-        self.project = _Project(workspace)
+        self.project = _Project(workspace, hides_async)
 
     def file(self, path: str) -> "File":
         """Return the file of a path from the root as rope's resource."""
@@ -188,7 +196,7 @@ class RopeProject:
             known = files.get(path)
             before = known.before if known else self._read(path)
             base = known.after if known and known.after is not None else before
-            text = change.new_contents.replace(_VEILED, _PUBLIC)
+            text = change.new_contents.replace(_VEILED, _PUBLIC).replace(_PLAIN, _ASYNC)
             after = text.encode() if base is None else replace_text(base, text)
             files[path] = FileChange(path, before, after)
         elif isinstance(change, MoveResource):

@@ -1,0 +1,54 @@
+"""Finds what ``super().name`` means, which rope cannot tell: the name in the nearest base class that has it."""
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rope.base.exceptions import AttributeNotFoundError
+from rope.refactor.occurrences import InHierarchyFilter, same_pyname
+
+if TYPE_CHECKING:
+    from rope.base.pynames import PyName
+    from rope.base.pyobjects import AbstractClass
+    from rope.refactor.occurrences import Occurrence
+
+_SUPER: Final = re.compile(r"(?<![\w.])super\s*\(\s*(?:[\w.]+\s*,\s*\w+\s*)?\)\s*\.\s*\Z")
+_MOST_BEFORE: Final = 200
+"""Characters; what stands between ``super`` and the name is shorter."""
+
+
+@dataclass(frozen=True)
+class _Meaning:
+    """As much of an occurrence as the filters of rope ask for."""
+
+    name: "PyName"
+
+    def get_pyname(self) -> "PyName":
+        return self.name
+
+
+def is_super_use(occurrence: "Occurrence", name: "PyName | None") -> bool:
+    """Return True if a name behind ``super()`` means a method, or one that the method overrides or is overridden by.
+
+    Args:
+        occurrence: Where the same word stands.
+        name: What the method is for rope; None if it does not know it.
+    """
+    module = occurrence.tools.pymodule
+    start, end = occurrence.get_word_range()
+    if name is None or not _SUPER.search(module.source_code[max(0, start - _MOST_BEFORE) : start]):
+        return False
+    scope = module.get_scope().get_inner_scope_for_offset(start)
+    while scope is not None and scope.get_kind() != "Class":
+        scope = scope.parent
+    found = _inherited(scope.pyobject, module.source_code[start:end]) if scope is not None else None
+    return found is not None and (same_pyname(name, found) or bool(InHierarchyFilter(name)(_Meaning(found))))
+
+
+def _inherited(pyclass: "AbstractClass", word: str) -> "PyName | None":
+    for base in pyclass.get_superclasses():
+        try:
+            return base[word]  # its own, or what it has from its bases
+        except AttributeNotFoundError:
+            continue
+    return None
