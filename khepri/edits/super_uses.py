@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _SUPER: Final = re.compile(r"(?<![\w.])super\s*\(\s*(?:[\w.]+\s*,\s*\w+\s*)?\)\s*\.\s*\Z")
 _MOST_BEFORE: Final = 200
 """Characters; what stands between ``super`` and the name is shorter."""
+CONSTRUCTORS: Final = frozenset({"__init__", "__new__", "__init_subclass__"})
+"""Methods that each class has its own parameters for: none of them stands for another."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,11 @@ def is_super_use(occurrence: "Occurrence", name: "PyName | None") -> bool:
     scope = module.get_scope().get_inner_scope_for_offset(start)
     while scope is not None and scope.get_kind() != "Class":
         scope = scope.parent
-    found = _inherited(scope.pyobject, module.source_code[start:end]) if scope is not None else None
-    return found is not None and (same_pyname(name, found) or bool(InHierarchyFilter(name)(_Meaning(found))))
+    word = module.source_code[start:end]
+    found = _inherited(scope.pyobject, word) if scope is not None else None
+    if found is None or word in CONSTRUCTORS:
+        return same_pyname(name, found)
+    return same_pyname(name, found) or bool(InHierarchyFilter(name)(_Meaning(found)))
 
 
 def _inherited(pyclass: "AbstractClass", word: str) -> "PyName | None":

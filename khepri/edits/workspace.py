@@ -53,6 +53,13 @@ class Workspace:
             self._first.setdefault(change.path, change.before)
             self._proposed[change.path] = change.after
 
+    def fork(self) -> "Workspace":
+        """Return another one with the same proposals, which go separate ways from here on."""
+        forked = Workspace(self.repository)
+        forked._first.update(self._first)
+        forked._proposed.update(self._proposed)
+        return forked
+
     def drop(self, path: str) -> None:
         """Forget what was proposed for a file."""
         self._first.pop(path, None)

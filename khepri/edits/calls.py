@@ -1,0 +1,73 @@
+"""Finds calls by the name that is called, whoever's it is, and the definitions of that name.
+
+It knows no types: for what rope cannot resolve, so that a change of a signature leaves no call behind in silence.
+"""
+
+import ast
+from dataclasses import dataclass
+from itertools import accumulate
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of something of a certain name."""
+
+    line: int
+    """From 1."""
+    opening: int
+    """Where its bracket opens, in characters."""
+    passed: dict[str, int]
+    """The arguments that are passed by name, with the place of each name."""
+    by_place: int
+    """How many are passed by place."""
+    is_method: bool
+    """True if it stands behind a dot."""
+
+
+def calls_of(text: str, name: str) -> list[Call]:
+    """Return the calls of ``name`` in a Python text; none in a text that cannot be parsed."""
+    lines = text.split("\n")
+    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+
+    def place(line: int, column: int) -> int:
+        return starts[line - 1] + len(lines[line - 1].encode()[:column].decode())
+
+    found = []
+    for node in _nodes(text):
+        if not isinstance(node, ast.Call) or _called(node.func) != name:
+            continue
+        assert node.func.end_lineno is not None
+        assert node.func.end_col_offset is not None
+        passed = {each.arg: place(each.lineno, each.col_offset) for each in node.keywords if each.arg is not None}
+        opening = text.index("(", place(node.func.end_lineno, node.func.end_col_offset))
+        found.append(Call(node.lineno, opening, passed, len(node.args), isinstance(node.func, ast.Attribute)))
+    return found
+
+
+def definitions_of(text: str, name: str) -> list[Function]:
+    """Return the functions and methods called ``name`` in a Python text; none if it cannot be parsed."""
+    functions = (node for node in _nodes(text) if isinstance(node, Function))
+    return [function for function in functions if function.name == name]
+
+
+def parameters_of(function: Function) -> list[str]:
+    """Return the names of all parameters but ``*args`` and ``**kwargs``."""
+    arguments = function.args
+    return [each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+
+
+def _nodes(text: str) -> list[ast.AST]:
+    try:
+        return list(ast.walk(ast.parse(text)))
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+
+
+def _called(function: ast.expr) -> str:
+    match function:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case _:
+            return ""
