@@ -6,9 +6,10 @@ from typing import Final
 from khepri.edits.change import FileChange
 from khepri.edits.exact import replace_text
 from khepri.edits.guard import check_complete, check_syntax
+from khepri.edits.indentation import in_style_of, moved_to
 from khepri.edits.locate import Target
 from khepri.edits.refusal import EditRefusedError, Refusal
-from khepri.edits.rewrite import moved_to, split_imports, with_imports
+from khepri.edits.rewrite import split_imports, with_imports
 from khepri.repo.symbols import outline
 
 _CLOSING: Final = re.compile(r"^\s*(?:\};?|end)\s*$")
@@ -26,7 +27,7 @@ def added(target: Target, written: str) -> FileChange:
     """
     source = target.source
     imports, code = split_imports(target, written.strip("\n"))
-    code = _unwrapped(target, code)
+    code = in_style_of(source.text, _unwrapped(target, code))
     if not code.strip():
         raise EditRefusedError(Refusal.MALFORMED, "no code was written", "write the new definition")
     check_complete("", code)

@@ -11,6 +11,7 @@ from typing import Final
 from khepri.edits.change import FileChange
 from khepri.edits.exact import replace_text
 from khepri.edits.guard import check_changed, check_complete, check_kept, check_syntax
+from khepri.edits.indentation import in_style_of, indented_as
 from khepri.edits.locate import Target
 from khepri.edits.neighbours import refuse_second, without_copies, without_frame
 from khepri.edits.refusal import EditRefusedError, Refusal
@@ -35,6 +36,7 @@ def rewritten(target: Target, written: str, task: str) -> FileChange:
         raise EditRefusedError(Refusal.MALFORMED, "no code was written", "write the whole new code")
     source = target.source
     if not target.symbol:
+        code = in_style_of(source.text, code)
         new_text = code + ("\n" if source.text.endswith("\n") or not source.text else "")
         check_changed(source.text, new_text)
         check_complete(source.text, new_text)
@@ -42,7 +44,7 @@ def rewritten(target: Target, written: str, task: str) -> FileChange:
         check_kept(source.path, source.text, new_text, task)
     else:
         imports, code = split_imports(target, code)
-        code = without_copies(target, _indented_as(target.text, without_frame(target, code)))
+        code = without_copies(target, indented_as(target.text, without_frame(target, code)))
         # An import that the old code lacks is a change of its own.
         if not any(_serves(line, code) for line in imports):
             check_changed(target.text, code)
@@ -85,32 +87,6 @@ def _serves(statement: str, code: str) -> bool:
         return True
     names = (alias.asname or alias.name.partition(".")[0] for alias in node.names)
     return any(re.search(rf"\b{re.escape(name)}\b", code) for name in names)
-
-
-def _indented_as(old: str, code: str) -> str:
-    """Move the code to the depth of the old one, where the model began at another."""
-    return moved_to(_indent(old), code)
-
-
-def moved_to(wanted: str, code: str) -> str:
-    """Return code whose first line has the indentation ``wanted``; as it is if a line of it is less indented."""
-    found = _indent(code)
-    if wanted == found:
-        return code
-    moved = []
-    for line in code.split("\n"):
-        if not line.strip():
-            moved.append("")
-        elif line.startswith(found):
-            moved.append(wanted + line.removeprefix(found))
-        else:
-            return code
-    return "\n".join(moved)
-
-
-def _indent(text: str) -> str:
-    first = next((line for line in text.split("\n") if line.strip()), "")
-    return first[: len(first) - len(first.lstrip())]
 
 
 def _refuse_other(target: Target, code: str) -> None:
