@@ -11,6 +11,7 @@ from pathlib import Path
 from khepri.agent.protocol import ToolCall
 from khepri.edits.change import FileChange, change_set
 from khepri.edits.files import digest, write_atomically
+from khepri.edits.refusal import EditRefusedError
 from khepri.edits.workspace import Workspace
 
 
@@ -67,7 +68,7 @@ class PlanStore:
                     return None
                 files.append(FileChange(entry["path"], before, _read(entry["after"])))
             return StoredPlan(calls, int(record["done"]), change_set(task, files).files)
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, EditRefusedError):
             return None
 
     def forget(self) -> None:

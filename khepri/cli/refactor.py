@@ -33,11 +33,12 @@ from khepri.cli import exits, interrupts
 from khepri.cli.ask import draft_model_of, model_of
 from khepri.cli.change_input import ask_about
 from khepri.cli.check_choice import chosen_checks
+from khepri.cli.patch_output import write_patch
 from khepri.cli.render import ProgressLine
 from khepri.cli.task_input import attach, interrupt_calls, standard_input
 from khepri.config import Value
 from khepri.edits.change import ChangeSet
-from khepri.edits.patch import patch_of
+from khepri.edits.patch import patch_text
 from khepri.edits.review import Decision
 from khepri.errors import UsageError
 from khepri.repo.root import Repository
@@ -100,7 +101,7 @@ def _change(task: str | None, options: Options, flags: Mapping[str, Value], cwd:
         finally:
             view.close()
     assert view.finished is not None
-    return _told(view.finished, options)
+    return _told(view.finished, options, repository.root, cwd)
 
 
 def _require_somebody_to_ask(repository: Repository, options: Options) -> None:
@@ -177,16 +178,14 @@ class _View:
             self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _told(finished: Finished, options: Options) -> int:
+def _told(finished: Finished, options: Options, root: Path, cwd: Path) -> int:
     """Print the result and return the exit code."""
     report = finished.report
     assert report is not None
     if options.as_json:
         print(json.dumps(_as_object(finished, report), indent=2, ensure_ascii=False), flush=True)
     elif report.outcome == "dry_run" and report.changes is not None:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(patch_of(report.changes))
-        sys.stdout.buffer.flush()
+        write_patch(report.changes, root, cwd)
     elif report.outcome == "applied" and report.changes is not None:
         for change in report.changes.files:
             print(f"{change.path} +{change.added_lines} -{change.removed_lines}")
@@ -216,7 +215,7 @@ def _as_object(finished: Finished, report: ChangeReport) -> dict[str, object]:
             {"path": each.path, "added_lines": each.added_lines, "removed_lines": each.removed_lines}
             for each in changes
         ],
-        "patch": patch_of(report.changes).decode("utf-8", "replace") if report.changes else "",
+        "patch": patch_text(report.changes) if report.changes else "",
         "steps": [{"text": step.text, "is_refused": step.is_refused, "reason": step.reason} for step in report.steps],
         "checks": [
             {

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from khepri import paths
 from khepri.cli import exits
+from khepri.cli.patch_output import write_patch
 from khepri.edits.apply import reverse, undo
 from khepri.edits.change import FileChange, change_set
 from khepri.edits.checkpoints import Checkpoint, Checkpoints
-from khepri.edits.patch import patch_of
 from khepri.edits.refusal import EditRefusedError
 from khepri.repo.root import Repository
 from khepri.repo.text import printable
@@ -25,10 +25,12 @@ def run(cwd: Path, number: int | None, *, to: bool, lists: bool, is_dry_run: boo
             return _list(checkpoints, as_json=as_json)
         chosen = _chosen(checkpoints, number, to=to)
         if not chosen:
+            if as_json:
+                print(json.dumps({"undone": []}), flush=True)
             print("khepri: there is no change to take back in this repository", file=sys.stderr)
             return exits.NOTHING_CHANGED
         if is_dry_run:
-            return _dry_run(repository, chosen)
+            return _dry_run(repository, chosen, cwd)
         undone = []
         for checkpoint in chosen:
             back = undo(repository, checkpoint, checkpoints)
@@ -51,7 +53,7 @@ def _chosen(checkpoints: Checkpoints, number: int | None, *, to: bool) -> list[C
     return [checkpoints.load(number)]
 
 
-def _dry_run(repository: Repository, chosen: list[Checkpoint]) -> int:
+def _dry_run(repository: Repository, chosen: list[Checkpoint], cwd: Path) -> int:
     """Print the patch that takes the changes back; where the files have changed since, the one for what they were."""
     for checkpoint in chosen:
         try:
@@ -59,8 +61,7 @@ def _dry_run(repository: Repository, chosen: list[Checkpoint]) -> int:
         except EditRefusedError:
             files = [FileChange(each.path, each.after, each.before, each.mode) for each in checkpoint.changes.files]
             back = change_set(checkpoint.changes.title, files)
-        sys.stdout.buffer.write(patch_of(back))
-    sys.stdout.buffer.flush()
+        write_patch(back, repository.root, cwd)
     return exits.ANSWERED
 
 

@@ -25,16 +25,27 @@ def patch_of(changes: ChangeSet) -> bytes:
     return b"".join(file_patch(change) for change in changes.files)
 
 
-def file_patch(change: FileChange) -> bytes:
-    """Return the patch of one file; content with NUL bytes, such as UTF-16, becomes a binary patch."""
-    old_name, new_name = (_quoted(f"{side}/{change.path}".encode("utf-8", "surrogateescape")) for side in "ab")
+def patch_text(changes: ChangeSet) -> str:
+    """Return the change as a patch that is valid UTF-8, for JSON: files in other encodings become binary patches."""
+    return b"".join(file_patch(change, is_text=True) for change in changes.files).decode()
+
+
+def file_patch(change: FileChange, *, is_text: bool = False) -> bytes:
+    """Return the patch of one file; content with NUL bytes, such as UTF-16, becomes a binary patch.
+
+    Args:
+        change: What is done to the file.
+        is_text: True makes a binary patch of all that is no UTF-8.
+    """
+    path = change.path.encode("utf-8", "surrogateescape")
+    old_name, new_name = (_quoted(side + path, is_text=is_text) for side in (b"a/", b"b/"))
     header = b"diff --git %s %s\n" % (old_name, new_name)
     if change.before is None:
         header += b"new file mode %s\n" % _mode(change)
     elif change.after is None:
         header += b"deleted file mode %s\n" % _mode(change)
     before, after = change.before or b"", change.after or b""
-    if b"\0" in before + after:
+    if b"\0" in before + after or (is_text and not (_is_utf8(before) and _is_utf8(after))):
         return header + _binary(change.before, change.after)
     if before == after:
         return header
@@ -113,11 +124,19 @@ def _literal(data: bytes) -> bytes:
     return b"".join(rows) + b"\n"
 
 
-def _quoted(name: bytes) -> bytes:
-    """Return a path as git writes it: quoted where it holds what could end it."""
-    if not any(byte < 0x20 or byte in b'"\\' or byte == 0x7F for byte in name):
+def _quoted(name: bytes, *, is_text: bool) -> bytes:
+    """Return a path as git writes it: quoted where it holds what could end it, or must be text and is none."""
+    top = 0x7F if is_text and not _is_utf8(name) else 0x100
+    if not any(byte < 0x20 or byte in b'"\\' or byte == 0x7F or byte > top for byte in name):
         return name
-    shown = b"".join(
-        _ESCAPES.get(byte, b"\\%03o" % byte if byte < 0x20 or byte == 0x7F else bytes([byte])) for byte in name
-    )
+    escaped = {byte for byte in range(256) if byte < 0x20 or byte == 0x7F or byte > top}
+    shown = b"".join(_ESCAPES.get(byte, b"\\%03o" % byte if byte in escaped else bytes([byte])) for byte in name)
     return b'"' + shown + b'"'
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -53,7 +53,7 @@ def replace_code(
         raise EditRefusedError(
             Refusal.NOT_POSSIBLE, f"the pattern {pattern[:60]!r} would match anything", "write some code into it"
         )
-    words = [word.encode() for word in _WORD.findall(_HOLE.sub(" ", pattern))]
+    words = _WORD.findall(_HOLE.sub(" ", pattern))
     found: list[FileChange] = []
     matches = 0
     folder = workspace.repository.relative(workspace.repository.resolve(path)) if path else "."
@@ -75,7 +75,7 @@ def replace_code(
     return Refactoring(change_set(title, found), (f"{matches} places match",))
 
 
-def _source(workspace: Workspace, path: str, words: list[bytes]) -> Source | None:
+def _source(workspace: Workspace, path: str, words: list[str]) -> Source | None:
     """Return a file in which the pattern may match, or None."""
     language = grammar_of(path)
     if language is None or language.name not in _LANGUAGES:
@@ -84,7 +84,7 @@ def _source(workspace: Workspace, path: str, words: list[bytes]) -> Source | Non
         source = read_source(workspace, path)
     except (EditRefusedError, ToolError):  # binary, too large, or gone since it was listed
         return None
-    return source if all(word in source.data for word in words) else None
+    return source if all(word in source.text for word in words) else None
 
 
 def _replaced(source: Source, pattern: str, replacement: str) -> tuple[str, int]:

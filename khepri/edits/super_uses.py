@@ -45,9 +45,9 @@ def is_super_use(occurrence: "Occurrence", name: "PyName | None") -> bool:
         scope = scope.parent
     word = module.source_code[start:end]
     found = _inherited(scope.pyobject, word) if scope is not None else None
-    if found is None or word in CONSTRUCTORS:
-        return same_pyname(name, found)
-    return same_pyname(name, found) or bool(InHierarchyFilter(name)(_Meaning(found)))
+    if found is None:
+        return False
+    return bool(same_pyname(name, found) or (word not in CONSTRUCTORS and InHierarchyFilter(name)(_Meaning(found))))
 
 
 def _inherited(pyclass: "AbstractClass", word: str) -> "PyName | None":

@@ -51,7 +51,8 @@ def test_changes_are_listed_and_taken_back_one_by_one(root: Path) -> None:
     assert "took back 3: make it 3" in done.stdout
     assert khepri(root).returncode == khepri(root).returncode == 0
     assert text(root) == "0\n"
-    assert khepri(root).returncode == 8
+    done = khepri(root, "--json")
+    assert (done.returncode, json.loads(done.stdout)) == (8, {"undone": []})
 
 
 def test_all_changes_back_to_one_are_taken_back_at_once(root: Path) -> None:
@@ -82,3 +83,13 @@ def test_a_dry_run_is_a_patch_that_git_applies(root: Path) -> None:
     assert text(root) == "3\n"
     subprocess.run(["git", "apply"], cwd=root, input=patch, text=True, check=True)
     assert text(root) == "2\n"
+
+
+def test_a_patch_that_git_would_cut_in_this_folder_says_where_to_apply_it(root: Path) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+    (root / "below").mkdir()
+    done = khepri(root, "--cwd", str(root / "below"), "--dry-run")
+    assert f"git -C {root.resolve()} apply" in done.stderr
+    subprocess.run(["git", "-C", str(root), "apply"], cwd=root / "below", input=done.stdout, text=True, check=True)
+    assert text(root) == "2\n"
+    assert "git -C" not in khepri(root, "--dry-run").stderr

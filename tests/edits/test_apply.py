@@ -6,7 +6,7 @@ import random
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -178,6 +178,40 @@ def test_a_file_that_is_replaced_between_the_writes_is_kept_and_the_others_are_g
     with pytest.raises(EditRefusedError, match="changed on disk"):
         apply(Repository.open(root), CHANGES, Checkpoints(root, state), 0.0)
     assert contents(root) == {**BEFORE, "gone.py": b"somebody's work\n"}
+
+
+def test_whoever_has_a_file_open_goes_on_reading_the_old_one(root: Path, state: Path) -> None:
+    with (root / "a.py").open("rb", buffering=0) as reader:
+        assert reader.read(2) == b"ol"
+        apply(Repository.open(root), CHANGES, Checkpoints(root, state), 0.0)
+        assert reader.read() == b"d a\n"
+
+
+def test_a_content_is_on_the_disk_before_it_takes_its_place(
+    root: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[int] = set()
+    placed: list[str] = []
+    real_sync = os.fsync
+
+    def sync(descriptor: int) -> None:
+        synced.add(os.fstat(descriptor).st_ino)
+        real_sync(descriptor)
+
+    def placing(real: Callable[[Path, Path], None]) -> Callable[[Path, Path], None]:
+        def place(source: Path, target: Path) -> None:
+            assert source.stat().st_ino in synced, target
+            placed.append(target.name)
+            real(source, target)
+
+        return place
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(os, "replace", placing(os.replace))
+    monkeypatch.setattr(os, "link", placing(os.link))
+    apply(Repository.open(root), CHANGES, Checkpoints(root, state), 0.0)
+    assert {"a.py", "b.py", "c.py", "000001.zip"} <= {*placed}
+    assert {(root / "a.py").parent.stat().st_ino, (root / "made").stat().st_ino} <= synced
 
 
 def disk_calls() -> Iterator[tuple[str, int]]:

@@ -1,5 +1,7 @@
 """The patch of a change is one that the real git applies to the very bytes."""
 
+import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -8,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from khepri.edits.change import FileChange, change_set
-from khepri.edits.patch import patch_of
+from khepri.edits.patch import patch_of, patch_text
 from khepri.edits.workspace import Workspace
 from khepri.repo.root import Repository
 from tests.conftest import Git
@@ -51,6 +53,21 @@ def test_git_applies_the_patch_to_every_kind_of_file(tmp_path: Path, git: Git) -
     git(root, "apply", "--whitespace=nowarn", str(tmp_path / "it.patch"))
     for name, (_, after) in _FILES.items():
         assert ((root / name).read_bytes() if (root / name).exists() else None) == after, name
+
+
+@pytest.mark.parametrize("name", ["latin.py", "na\u00efve.py", os.fsdecode(b"caf\xe9 \xff.py")])
+def test_a_patch_in_json_is_text_and_git_applies_it_all_the_same(tmp_path: Path, git: Git, name: str) -> None:
+    before, after = b"x = 1  # caf\xe9\r\ny = 2\r\n", b"x = 3  # caf\xe9\r\ny = 2\r\n"
+    git(tmp_path, "init", "-q")
+    (tmp_path / name).write_bytes(before)
+    (tmp_path / "plain.py").write_bytes(b"a\n")
+    patch = patch_text(change_set("x", [FileChange(name, before, after), FileChange("plain.py", b"a\n", b"b\n")]))
+    assert "-a\n+b\n" in patch
+    place = tmp_path / ".git" / "it.patch"
+    place.write_bytes(json.loads(json.dumps(patch)).encode())
+    git(tmp_path, "apply", str(place))
+    assert (tmp_path / name).read_bytes() == after
+    assert (tmp_path / "plain.py").read_bytes() == b"b\n"
 
 
 def test_a_binary_patch_claims_no_mode_for_a_file_that_stays(tmp_path: Path) -> None:

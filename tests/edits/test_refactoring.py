@@ -233,6 +233,13 @@ def test_code_is_replaced_by_its_shape_in_every_language(root: Path, workspace: 
     assert "return Path(url, str(retries))" in after(done, "pkg/net.py")
 
 
+def test_code_is_replaced_in_every_encoding(root: Path, workspace: Workspace) -> None:
+    (root / "app.js").write_bytes("const x = join(a, 'é');\r\n".encode("utf-16"))
+    workspace.repository.refresh()
+    (change,) = replace_code(workspace, "join($A, $B)", "merge($A, $B)").changes.files
+    assert change.after == "const x = merge(a, 'é');\r\n".encode("utf-16")
+
+
 REFUSED: dict[str, Callable[[Workspace], Refactoring]] = {
     Refusal.NO_TARGET: lambda w: rename(w, "pkg/net.py", "nothing", "x"),
     Refusal.NOT_POSSIBLE: lambda w: rename(w, "pkg/net.py", "fetch", "class"),
