@@ -115,9 +115,10 @@ class TextRenderer:
         self._end = end
         self._progress = progress
         self._is_open = False
+        self._held: list[Event] = []
 
     def handle(self, event: Event) -> None:
-        """Show one event."""
+        """Show one event; while an answer is drawn, nothing else is, and what has to be said waits for its end."""
         match event:
             case AnswerDelta(text):
                 self._progress.close()
@@ -125,13 +126,16 @@ class TextRenderer:
                 self._write(text)
             case Finished():
                 self.finished = event
-                self._is_open = False
-                self._end()
+                self._end_answer()
                 self._progress.finish(event)
                 if event.stop_reason in _CUT:
                     self._progress.handle(Notice(_CUT[event.stop_reason], is_warning=True))
-            case _:
+            case Notice() | ToolFinished() if self._is_open:
+                self._held.append(event)
+            case _ if not self._is_open:
                 self._progress.handle(event)
+            case _:
+                pass
 
     def fail(self, error: BaseException) -> None:
         """Nothing: people read stderr."""
@@ -141,8 +145,14 @@ class TextRenderer:
         """Take the progress line away and end an answer that was broken off, so that what was said stays."""
         self._progress.close()
         if self._is_open:
-            self._is_open = False
-            self._end()
+            self._end_answer()
+
+    def _end_answer(self) -> None:
+        self._is_open = False
+        self._end()
+        for event in self._held:
+            self._progress.handle(event)
+        self._held.clear()
 
 
 class JsonRenderer:

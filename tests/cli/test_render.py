@@ -101,6 +101,20 @@ def test_a_terminal_gets_steps_notices_and_figures() -> None:
     assert text_of(screen).rfind("\x1b[?25h") > text_of(screen).rfind("\x1b[?25l")
 
 
+def test_nothing_is_drawn_into_an_answer_and_what_has_to_be_said_comes_behind_it() -> None:
+    screen = console(is_terminal=True)
+    said: list[str] = []
+    renderer = TextRenderer(said.append, lambda: said.append(text_of(screen)), ProgressLine(screen))
+    renderer.handle(AnswerDelta("In `a.py`,", 2, 30.0))
+    for event in EVENTS[1:8]:
+        renderer.handle(event)
+    renderer.handle(FINISHED)
+    assert said == ["In `a.py`,", ""], "the terminal was written to while the answer was drawn"
+    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text_of(screen))
+    assert "reading" not in shown
+    assert shown.index("• read path=") < shown.index("a warning about") < shown.index("plain decoding")
+
+
 @pytest.mark.parametrize(("reason", "words"), [("max_tokens", "--max-tokens"), ("context_full", "context is full")])
 def test_a_cut_answer_is_said_to_be_cut(capsys: pytest.CaptureFixture[str], reason: str, words: str) -> None:
     text_renderer().handle(Finished("It", (), FINISHED.usage, FINISHED.timing, "tiny", reason))
@@ -188,7 +202,7 @@ class Screen:
 
     def read_until(self, wanted: bytes | None) -> bytes:
         """Read until ``wanted`` is on the screen, or until the end."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 300
         while wanted is None or wanted not in self.written:
             ended = self.process.poll() is not None
             ready, _, _ = select.select([self.main], [], [], 0.1)
@@ -208,7 +222,7 @@ class Screen:
         assert "Traceback" not in text
         os.close(self.main)
         os.close(self._side)
-        return self.process.wait(30), text
+        return self.process.wait(300), text
 
 
 def plain(text: str) -> str:
