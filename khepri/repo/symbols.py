@@ -23,7 +23,8 @@ _MAX_SIGNATURE_CHARS = 160
 _MAX_SYMBOLS = 5_000
 _MAX_NAME_CHARS = 200
 _MAX_PARSE_S = 2.0
-"""Time for one file; far above what sound source of 2 MB takes, so only hostile input is cut off."""
+"""Processor time for one file, far above what sound source of 2 MB takes: only hostile input is cut off, and nothing
+where the machine has no time for us."""
 _MAX_ERROR_CHILDREN = 10_000
 _SMALL_BYTES = 65_536
 """No source of this size can take long, so its parse is not watched."""
@@ -133,11 +134,11 @@ def _parse(grammar: Grammar, source: bytes) -> "Tree | None":
     if len(source) <= _SMALL_BYTES:
         tree = parser.parse(source)
     else:
-        deadline = time.monotonic() + _MAX_PARSE_S
+        deadline = time.thread_time() + _MAX_PARSE_S
         try:
             tree = parser.parse(
                 lambda offset, _: source[offset : offset + _SMALL_BYTES],
-                progress_callback=lambda _offset, _has_error: time.monotonic() > deadline,
+                progress_callback=lambda _offset, _has_error: time.thread_time() > deadline,
             )
         except ValueError:  # what the binding raises when the callback stops it
             return None
