@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
+from khepri.edits.mentions import public_names, uses_of
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.workspace import Workspace
 from khepri.errors import ToolError
@@ -90,6 +91,31 @@ def check_imports(workspace: Workspace, changes: ChangeSet) -> None:
                     Refusal.NOT_POSSIBLE,
                     f"{change.path} would import {each.name} from {each.module}, which does not have it any more",
                     "make this change by hand, or in smaller steps",
+                )
+
+
+def check_passed_on(workspace: Workspace, changes: ChangeSet) -> None:
+    """Make sure that no ``__all__`` names what is gone and was only there by an import of everything (``*``).
+
+    Raises:
+        EditRefusedError: One would, and its module could not be imported any more.
+    """
+    gone: set[str] = set()
+    for change in changes.files:
+        if change.path.endswith(".py"):
+            gone |= _gone(change)
+    after = {change.path: change.after for change in changes.files}
+    for path in workspace.files() if gone else ():
+        data = after[path] if path in after else workspace.read(path)
+        if not path.endswith(".py") or data is None or b"__all__" not in data or b"import *" not in data:
+            continue
+        text = decode(data).text
+        for name in sorted(gone & public_names(text)):
+            if not uses_of(text, name):
+                raise EditRefusedError(
+                    Refusal.NOT_POSSIBLE,
+                    f"{path} names {name} in its __all__ and has it by an import of everything (*)",
+                    f"import {name} by its name there first",
                 )
 
 

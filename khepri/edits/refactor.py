@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
-from khepri.edits.imports import check_imports, redirect_imports, refuse_circle
+from khepri.edits.imports import check_imports, check_passed_on, redirect_imports, refuse_circle
 from khepri.edits.inline_safety import function_of, repeated_call, torn_call
 from khepri.edits.locate import Target, find_python, read_python, read_source
 from khepri.edits.mentions import public_names, uses_of, without_public_name
@@ -49,6 +49,7 @@ def move(workspace: Workspace, path: str, symbol: str, destination: str) -> Refa
     changes = _public_names_moved(project.change_of(title, run), target)
     changes = redirect_imports(workspace, changes, target.name, target.source.path, place)
     check_imports(workspace, changes)
+    check_passed_on(workspace, changes)
     notes = check_sound(changes)
     refuse_circle(workspace, changes, target.source.path, place)
     return Refactoring(changes, notes)
@@ -88,6 +89,7 @@ def extract(workspace: Workspace, path: str, start_line: int, end_line: int, new
 
     changes = change_set(title, [_spaced(change, new_name) for change in project.change_of(title, run).files])
     check_imports(workspace, changes)
+    check_passed_on(workspace, changes)
     return Refactoring(changes, check_sound(changes))
 
 
@@ -112,6 +114,7 @@ def inline(workspace: Workspace, path: str, symbol: str) -> Refactoring:
     changes = _public_names_moved(project.change_of(title, run), target)
     _refuse_leftovers(workspace, changes, target)
     check_imports(workspace, changes)
+    check_passed_on(workspace, changes)
     return Refactoring(changes, check_sound(changes))
 
 

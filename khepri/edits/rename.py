@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from khepri.edits.accessors import with_accessors
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
-from khepri.edits.imports import Modules, check_imports, passing_modules
+from khepri.edits.imports import Modules, check_imports, check_passed_on, passing_modules
 from khepri.edits.leftovers import leftovers
 from khepri.edits.locate import Target, find_target, read_python
 from khepri.edits.mentions import rename_mentions
@@ -83,6 +83,7 @@ def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refac
         changes = with_accessors(changes, old, new_name)
     changes = _with_mentions(workspace, changes, source.path, target, old, new_name)
     check_imports(workspace, changes)
+    check_passed_on(workspace, changes)
     notes = list(check_sound(changes, renamed=(old, new_name)))
     if unsure:
         notes.append(_note(old, list(unsure), is_unique=is_unique))
