@@ -157,6 +157,14 @@ def test_stream_json_is_every_event_on_a_line(capsys: pytest.CaptureFixture[str]
     ]
 
 
+def test_stream_json_tells_how_far_the_prefill_is_when_that_has_changed(capsys: pytest.CaptureFixture[str]) -> None:
+    renderer = stream_json_renderer()
+    for done in (0, 0, 64, 64, 64, 100, 0):
+        renderer.handle(PrefillProgress(done, 100, 0, 200.0))
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["done_tokens"] for line in lines] == [0, 64, 100, 0]
+
+
 @pytest.mark.parametrize("is_stream", [True, False])
 def test_a_failure_is_an_object_unless_the_result_is_out(capsys: pytest.CaptureFixture[str], is_stream: bool) -> None:
     progress = ProgressLine(console(is_terminal=False))
