@@ -266,13 +266,13 @@ def test_a_taken_name_is_refused(workspace: Workspace) -> None:
 def test_what_another_module_passes_on_with_everything_else_stays(root: Path, workspace: Workspace) -> None:
     (root / "pkg" / "__init__.py").write_text('from pkg.net import *\n\n__all__ = ["twice"]\n', encoding="utf-8")
     workspace.repository.refresh()
-    for change in (
-        lambda: rename(workspace, "pkg/net.py", "twice", "doubled"),
-        lambda: move(workspace, "pkg/net.py", "twice", "pkg/new.py"),
-    ):
-        with pytest.raises(EditRefusedError, match=r"pkg/__init__.py names twice in its __all__") as caught:
-            change()
-        assert caught.value.hint
+    refusal = r"pkg/__init__.py names twice in its __all__"
+    with pytest.raises(EditRefusedError, match=refusal) as caught:
+        rename(workspace, "pkg/net.py", "twice", "doubled")
+    assert caught.value.hint
+    with pytest.raises(EditRefusedError, match=refusal) as caught:
+        move(workspace, "pkg/net.py", "twice", "pkg/new.py")
+    assert caught.value.hint
     (root / "pkg" / "__init__.py").write_text('from pkg.net import twice\n\n__all__ = ["twice"]\n', encoding="utf-8")
     workspace.repository.refresh()
     assert '__all__ = ["doubled"]' in after(rename(workspace, "pkg/net.py", "twice", "doubled"), "pkg/__init__.py")
