@@ -5,8 +5,10 @@ A refactoring library that works on text puts ``x + 1`` into ``single(y) * 2`` a
 """
 
 import ast
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from typing import Final
 
 _CLOSED: Final = (
@@ -29,6 +31,7 @@ _ACTING: Final = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
 """Expressions that may do something, and so have to be evaluated once."""
 _MAKING: Final = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.GeneratorExp, ast.Lambda)
 """Expressions that make another object each time."""
+_MARK: Final = "_khepri_"
 _REPEATING: Final = (
     ast.For,
     ast.AsyncFor,
@@ -64,15 +67,9 @@ def repeated_call(function: ast.FunctionDef, text: str) -> int | None:
         SyntaxError: The file is no Python.
     """
     uses = _uses(function)
-    places = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
     calls = (each for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Call))
     for call in (each for each in calls if _called(each) == function.name):
-        values = list(call.args)
-        if isinstance(call.func, ast.Attribute) and places[:1] in (["self"], ["cls"]):
-            values.insert(0, call.func.value)
-        passed = list(zip(places, values, strict=False))
-        passed += [(each.arg, each.value) for each in call.keywords if each.arg]
-        for parameter, value in passed:
+        for parameter, value in _passed(function, call).items():
             once = _ACTING if uses[parameter] == 0 else (*_ACTING, *_MAKING)
             if uses[parameter] != 1 and any(isinstance(node, once) for node in ast.walk(value)):
                 return call.lineno
@@ -92,15 +89,48 @@ def torn_call(function: ast.FunctionDef, text: str) -> int | None:
     returned = [each.value for each in ast.walk(function) if isinstance(each, ast.Return) and each.value is not None]
     is_open = any(not isinstance(value, _CLOSED) for value in returned)
     torn = {node.id for node, parent in _with_parents(function) if isinstance(node, ast.Name) and _tears(node, parent)}
-    parameters = {each.arg for each in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
     for node, parent in _with_parents(ast.parse(text)):
         if not (isinstance(node, ast.Call) and _called(node) == function.name):
             continue
-        arguments = (*node.args, *(each.value for each in node.keywords))
-        has_open_argument = any(not isinstance(each, _CLOSED) for each in arguments)
-        if (is_open and _tears(node, parent)) or (has_open_argument and torn & parameters):
+        opened = {name: value for name, value in _passed(function, node).items() if not isinstance(value, _CLOSED)}
+        if (is_open and _tears(node, parent)) or (torn & opened.keys() and not _means_the_same(function, opened)):
             return node.lineno
     return None
+
+
+def _passed(function: ast.FunctionDef, call: ast.Call) -> dict[str, ast.expr]:
+    """Return what a call passes for each parameter, as far as its text tells."""
+    places = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+    values = list(call.args)
+    if isinstance(call.func, ast.Attribute) and places[:1] in (["self"], ["cls"]):
+        values.insert(0, call.func.value)
+    return dict(zip(places, values, strict=False)) | {each.arg: each.value for each in call.keywords if each.arg}
+
+
+def _means_the_same(function: ast.FunctionDef, values: Mapping[str, ast.expr]) -> bool:
+    """True if values in the place of parameters mean as text what they mean in the tree."""
+    meant = ast.Module(deepcopy(function.body), [])
+    _InPlace(values).visit(meant)
+    marks = {name: f"{_MARK}{name}" for name in values}
+    written = ast.Module(deepcopy(function.body), [])
+    _InPlace({name: ast.Name(mark) for name, mark in marks.items()}).visit(written)
+    text = ast.unparse(ast.fix_missing_locations(written))
+    for name, mark in marks.items():
+        text = re.sub(rf"\b{mark}\b", ast.unparse(values[name]).replace("\\", r"\\"), text)
+    try:
+        return ast.dump(ast.parse(text)) == ast.dump(ast.parse(ast.unparse(ast.fix_missing_locations(meant))))
+    except SyntaxError:
+        return False
+
+
+class _InPlace(ast.NodeTransformer):
+    """Puts expressions in the place of names."""
+
+    def __init__(self, values: Mapping[str, ast.expr]) -> None:
+        self._values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self._values.get(node.id, node)
 
 
 def _uses(function: ast.FunctionDef) -> Counter[str]:
