@@ -167,7 +167,9 @@ class RadixPrefixCache:
 
     def loses(self, tokens: Sequence[int], prompt: Sequence[int]) -> bool:
         """Tell what there is no place for beside a prompt; see ``PrefixCache.loses``."""
-        return self._conversations == 1 and common_length(tokens, prompt) < len(tokens) - BLOCK_TOKENS
+        paths = (tokens, *self._kept, self._tail or ())
+        is_left = any(common_length(path, prompt) < len(path) - BLOCK_TOKENS for path in paths)
+        return self._conversations == 1 and is_left
 
     @property
     def has_unwritten(self) -> bool:

@@ -61,7 +61,7 @@ class PrefixCache(Protocol):
         """
 
     def loses(self, tokens: Sequence[int], prompt: Sequence[int]) -> bool:
-        """True if what is held of ``tokens`` will be dropped for ``prompt``, and would have to be written before.
+        """True if ``prompt`` drops what is held of ``tokens``, or of what was asked to be kept and is not written yet.
 
         Args:
             tokens: Token ids of a conversation.

@@ -52,7 +52,7 @@ class SpareTime:
         """
         with self._lock:
             tail = self._tail
-        if tail and engine.cache.loses(tail, prompt):
+        if engine.cache.loses(tail, prompt):
             self.write_all(engine, lambda: True)
 
     def write_all(self, engine: Engine, goes_on: Callable[[], bool]) -> None:
