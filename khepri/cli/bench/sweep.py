@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -204,7 +205,8 @@ def _time_passes(target: Target) -> list[float]:
 def pass_times(backend: Backend, prompt: Sequence[int], most_rows: int, clock: Callable[[], float]) -> list[float]:
     """Return how many milliseconds passes of 1, 2, ... rows take behind ``prompt``, each the median of a few.
 
-    The widths take turns, so that a slow moment does not hit one of them alone.
+    The widths take turns, so that a slow moment does not hit one of them alone. What took longer than a wider pass was
+    held up by something else, and counts as long as that one.
     """
     depth = min(_DEPTH_TOKENS, len(prompt) - most_rows)
     for start in range(0, depth, most_rows):
@@ -216,4 +218,4 @@ def pass_times(backend: Backend, prompt: Sequence[int], most_rows: int, clock: C
             backend.decode(Batch(tuple(prompt[depth : depth + rows]), depth, logits_from=0))
             times_ms[rows - 1].append(1000 * (clock() - started_s))
             backend.sequence_remove(0, depth)
-    return [median(of_width) for of_width in times_ms]
+    return list(accumulate(map(median, reversed(times_ms)), min))[::-1]

@@ -49,6 +49,13 @@ def test_passes_are_timed_behind_the_prompt_and_leave_nothing_there() -> None:
     assert len(backend.evaluated) == 35 + 3 * (1 + 2 + 3 + 4 + 5)
 
 
+def test_a_narrow_pass_that_was_held_up_costs_no_more_than_a_wider_one() -> None:
+    spans_s = itertools.cycle([0.25, 0.08, 0.09, 0.14, 0.12])
+    ticks = itertools.chain.from_iterable((0.0, span_s) for span_s in spans_s)
+    times_ms = pass_times(ScriptedBackend(), tuple(range(40)), 5, lambda: next(ticks))
+    assert times_ms == [80.0, 80.0, 90.0, 120.0, 120.0]
+
+
 def test_what_was_measured_stands_beside_what_the_arithmetic_says() -> None:
     runs = {
         0: [run_of(ArmName.ACCELERATED, tokens=range(21), passes=20, decode_ms=2000.0)],
