@@ -31,7 +31,6 @@ from khepri.engine.job import Job
 from khepri.engine.request import DraftMode, Generation, Request, SamplingParams, StopReason, ToolCallGrammar
 from khepri.engine.worker import EngineWorker
 from khepri.errors import ContextFullError, StepLimitError
-from khepri.repo.words import is_english
 from khepri.tools.base import Observation, ToolContext
 from khepri.tools.registry import Registry
 
@@ -158,8 +157,7 @@ class AgentLoop:
             window = PREFACE_TOKENS if may_call else 0
             grammar = ToolCallGrammar(TRIGGER, self._grammar, window) if self._tool_names else None
             return self._write(Reply(may_call), grammar, self._settings.max_tokens, progress)
-        call_rules = self._grammar if may_call else ""
-        opening_rules = opening_grammar(call_rules, tuple(self._cited), is_english=is_english(self._question))
+        opening_rules = opening_grammar(self._grammar if may_call else "", tuple(self._cited))
         forced = ToolCallGrammar(TRIGGER, opening_rules, 0, forced=True)
         opening = self._write(Reply(may_call), forced, max(_CALL_TOKENS, self._settings.max_tokens), progress)
         if (

@@ -59,7 +59,7 @@ def folders_of(files: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def opening_grammar(call_grammar: str, cited: Sequence[str], *, is_english: bool = True) -> str:
+def opening_grammar(call_grammar: str, cited: Sequence[str]) -> str:
     """Return the Lark grammar of how a reply begins once files were read: with the path of one of them, or a call.
 
     A small model that must first say which file it speaks of stays with what that file says.
@@ -67,10 +67,9 @@ def opening_grammar(call_grammar: str, cited: Sequence[str], *, is_english: bool
     Args:
         call_grammar: From ``tool_grammar``; empty if no call may be made.
         cited: Paths of the files that were read, at least one.
-        is_english: False begins with the bare path, behind which every language can go on.
     """
     names = " | ".join(json.dumps(path, ensure_ascii=False) for path in cited if _is_text(path))
-    citation = f'citation: "In `" ({names}) "`,"' if is_english else f'citation: "`" ({names}) "`"'
+    citation = f'citation: "In `" ({names}) "`,"'
     if not call_grammar:
         return f"start: citation\n{citation}"
     rules = call_grammar.replace("start:", "tool_call:", 1)

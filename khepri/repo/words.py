@@ -21,10 +21,6 @@ _STOP: Final = frozenset(
     "explain describe decide decides decided logic part actually exactly "
     "several once become becomes take takes taken put puts keep keeps come comes go goes say says".split()
 )
-_ENGLISH: Final = frozenset(
-    "what where which why who when how does is are the this of explain describe find show list tell give".split()
-)
-_FEWEST_WORDS: Final = 3
 _ENDINGS: Final = tuple(
     (
         "izations ization ations ation ements ement ments ment izing ized izes ize ings ing ies ied ions ion "
@@ -98,12 +94,6 @@ def stems_of(name: str) -> tuple[str, ...]:
     parts = subwords(name)
     whole = name.lower().replace("_", "")
     return tuple(dict.fromkeys([*map(stem, parts), stem(whole)] if len(parts) > 1 else map(stem, parts)))
-
-
-def is_english(question: str) -> bool:
-    """Tell by the words that questions and requests are made of; a text of names alone counts as English."""
-    words = {word.lower() for word in _WORD.findall(question)}
-    return bool(words & _ENGLISH) or len(words) < _FEWEST_WORDS
 
 
 def question_stems(question: str) -> dict[str, float]:

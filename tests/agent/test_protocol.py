@@ -205,13 +205,6 @@ def test_an_opening_names_a_file_that_was_read(path: str) -> None:
     assert not accepts(lark, "In `other.py`,")
 
 
-@pytest.mark.parametrize("path", HOSTILE)
-def test_an_opening_in_another_language_begins_with_the_bare_path(path: str) -> None:
-    lark = opening_grammar("", HOSTILE, is_english=False)
-    assert accepts(lark, f"`{path}`")
-    assert not accepts(lark, "`other.py`")
-
-
 def test_an_opening_may_be_a_call_while_calls_are_allowed() -> None:
     lark = opening_grammar(tool_grammar(Registry.load().manifests, ["a.py"], ["."]), ["a.py"])
     call = written("read", {"path": "a.py"})

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from khepri.repo.words import is_english, question_stems, stem, stems_of, subwords
+from khepri.repo.words import question_stems, stem, stems_of, subwords
 
 
 @pytest.mark.parametrize(
@@ -59,30 +59,3 @@ def test_both_spellings_count_alike_and_synonyms_less() -> None:
     stems = question_stems("How are colours of a config chosen?")
     assert stems[stem("colour")] == stems[stem("color")] == 1.0
     assert 0 < stems[stem("settings")] < 1
-
-
-@pytest.mark.parametrize(
-    "question",
-    [
-        "Where is the retry logic and what limits it?",
-        "Explain `Session.send`",
-        "list all commands",
-        "retry limit?",
-    ],
-)
-def test_a_question_in_english_is_known_by_its_small_words(question: str) -> None:
-    assert is_english(question)
-
-
-@pytest.mark.parametrize(
-    "question",
-    [
-        "Où sont suivies les redirections, et combien au plus ?",
-        "Wo werden Weiterleitungen verfolgt, und wie viele höchstens?",
-        "¿Dónde se siguen las redirecciones y cuántas como máximo?",
-        "Gdzie obsługiwane są przekierowania i ile najwyżej?",
-        "リダイレクト は どこ で 処理 されますか",
-    ],
-)
-def test_a_question_in_another_language_is_not_taken_for_english(question: str) -> None:
-    assert not is_english(question)
