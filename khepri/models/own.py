@@ -28,7 +28,7 @@ _OTHER_PROGRAMS = {
 
 
 def add_model(file: Path, models_dir: Path, name: str | None, waiting: Callable[[], None]) -> Path:
-    """Put a GGUF file into Khepri's own folder, as a hard link where that is possible and as a copy otherwise.
+    """Put a copy of a GGUF file into Khepri's own folder.
 
     Args:
         file: The file; it stays where it is.
