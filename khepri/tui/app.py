@@ -180,7 +180,7 @@ class KhepriApp(App[int]):
         themes_by_word = (name.removeprefix("khepri-") for name in self._wishes.theme_names())
         arguments = self._names.arguments(self.conversation.history.added, themes_by_word)
         replaced, candidates = completions(message.before_cursor, self._names, arguments)
-        self.composer.offer(candidates, replaced)
+        self.composer.offer(message, candidates, replaced)
         self._read_ahead()
 
     def on_completion_picked(self, message: Completion.Picked) -> None:

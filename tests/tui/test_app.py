@@ -8,6 +8,7 @@ from textual.widgets import TextArea
 
 from khepri.tui.app import KhepriApp
 from khepri.tui.entries import AnswerEntry, NoteEntry, StepEntry, UserEntry
+from khepri.tui.widgets.composer import Composer
 from khepri.tui.widgets.transcript import Transcript
 from tests.support.lasting import LASTING
 from tests.tui.conftest import MakeApp, running, wait_until
@@ -42,6 +43,18 @@ async def test_what_is_typed_before_enter_is_sent_however_fast_it_comes(make_app
         transcript = app.transcript
         await wait_until(pilot, lambda: bool(transcript.entries))
         assert transcript.entries[0].text == "ab"
+
+
+async def test_what_was_sent_meanwhile_is_not_completed_any_more(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await pilot.press(*"/ad")
+        await wait_until(pilot, lambda: app.composer._completion.is_open)
+        app.composer.take()
+        app.on_composer_written(Composer.Written("/ad"))
+        assert not app.composer._completion.is_open
+        await pilot.press("tab")
+        assert app.composer.text == ""
 
 
 @pytest.mark.parametrize("key", ["escape", "ctrl+c"])

@@ -120,8 +120,7 @@ class Composer(TextArea):
         self._fit_height()
         if self.text == self._put_text:
             return  # nobody is writing: it was put here
-        row, column = self.cursor_location
-        self.post_message(self.Written("\n" * (row > 0) + self.document.get_line(row)[:column]))
+        self.post_message(self.Written(self._before_cursor()))
 
     def put(self, text: str, pastes: Iterable[Paste] = ()) -> None:
         """Replace what is written, with the cursor at the end; ``pastes`` are what words in it stand for."""
@@ -143,8 +142,13 @@ class Composer(TextArea):
         self.load_text("")
         return text, pastes
 
-    def offer(self, candidates: list[Candidate], replaced_chars: int) -> None:
-        """Show what could be meant; a choice replaces so many characters before the cursor."""
+    def offer(self, written: Written, candidates: list[Candidate], replaced_chars: int) -> None:
+        """Show what could be meant by what was written, unless it was written on or sent since.
+
+        A choice replaces so many characters before the cursor.
+        """
+        if written.before_cursor != self._before_cursor():
+            return
         self._replaced_chars = replaced_chars
         self._completion.show(candidates)
 
@@ -247,6 +251,10 @@ class Composer(TextArea):
                 break
         self._pastes[label] = Paste(label, text)
         return label
+
+    def _before_cursor(self) -> str:
+        row, column = self.cursor_location
+        return "\n" * (row > 0) + self.document.get_line(row)[:column]
 
     def _fit_height(self) -> None:
         height = min(max(1, self.wrapped_document.height), _MOST_LINES)
