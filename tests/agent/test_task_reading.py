@@ -6,18 +6,12 @@ import pytest
 
 from khepri.agent.task_reading import MOST_PARTS, Candidate, candidates, parts_of, renaming
 from khepri.repo.root import Repository
+from tests.support.changing import write_namesakes
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    (tmp_path / "src").mkdir()
-    (tmp_path / "src" / "net.py").write_text(
-        "class Session:\n    def send(self): ...\n\n\ndef fetch(): ...\n", encoding="utf-8"
-    )
-    (tmp_path / "src" / "other.py").write_text("class Session: ...\n\n\ndef run(): ...\n", encoding="utf-8")
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "test_net.py").write_text("class Session: ...\n", encoding="utf-8")
-    return tmp_path
+    return write_namesakes(tmp_path)
 
 
 def found(root: Path, task: str) -> list[str]:

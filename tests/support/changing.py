@@ -111,3 +111,16 @@ class Change:
         if isinstance(event, ReviewRequested):
             self.reviewed.append(event.review.changes)
             event.review.answer(self._reviewer(event.review.changes))
+
+
+def write_namesakes(folder: Path) -> Path:
+    """Write a small repository in which one name stands for several definitions, and return its folder."""
+    texts = {
+        "src/net.py": "class Session:\n    def send(self): ...\n\n\ndef fetch(): ...\n",
+        "src/other.py": "class Session: ...\n\n\ndef run(): ...\n",
+        "tests/test_net.py": "class Session: ...\n",
+    }
+    for path, text in texts.items():
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    return folder

@@ -232,6 +232,7 @@ def test_what_is_copied_reaches_the_clipboard_through_tmux(terminal: Tmux, repos
     terminal.wait_for(lambda seen: "does not exist" in terminal.clipboard())
     terminal.press("C-q")
     terminal.wait_for("CODE=0")
+    assert_is_sane(terminal, repository)
 
 
 def is_drawn(screen: str) -> bool:
