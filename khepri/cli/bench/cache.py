@@ -21,6 +21,7 @@ from khepri.cli.bench.cache_runs import (
     measure_precision,
     run_conversations,
     run_turns,
+    run_twin,
     run_without_cache,
 )
 from khepri.cli.bench.command import Target, resolve
@@ -61,6 +62,9 @@ class Findings:
     """A conversation that grows."""
     uncached_ms: float
     """Time to the first token of its second turn with an empty cache."""
+    beside_ms: float
+    """The same with the preamble in the cache: the mean of one right before and one right after, so that a machine that
+    changes its pace changes both."""
     write_ms: float
     """Time of writing the preamble to the disk, after the answer."""
     file_bytes: int
@@ -91,8 +95,8 @@ class Findings:
     @property
     def gains(self) -> list[float]:
         """How many times faster each turn after the first begins than with an empty cache; the second gains least."""
-        pairs = zip(self.uncached_turns_ms, self.turns[1:], strict=True)
-        return [uncached_ms / turn.first_token_ms for uncached_ms, turn in pairs]
+        cached_ms = (self.beside_ms, *(turn.first_token_ms for turn in self.turns[2:]))
+        return [without / with_it for without, with_it in zip(self.uncached_turns_ms, cached_ms, strict=True)]
 
     @property
     def restore_share(self) -> float:
@@ -172,10 +176,12 @@ def _measure(target: Target, scale: Scale, folder: Path, progress: Progress) -> 
         started_s = time.perf_counter()
         cache.finish()
         write_ms = (time.perf_counter() - started_s) * 1000
+        before = run_twin(engine, second, scale.preamble_tokens, progress)
         cache.clear()
         memory_only = RadixPrefixCache(engine.backend, CacheLimits(scale.most_held))
         engine = replace(engine, cache=memory_only)
         uncached = run_without_cache(engine, second, scale.preamble_tokens, progress)
+        after = run_twin(engine, second, scale.preamble_tokens, progress)
         many = run_conversations(engine, memory_only, text, scale, progress)
     progress("a new process", 0, 1)
     task = Task(target.model.path, settings, files, second, scale.preamble_tokens, ANSWER_TOKENS)
@@ -188,6 +194,7 @@ def _measure(target: Target, scale: Scale, folder: Path, progress: Progress) -> 
         preamble_tokens=scale.preamble_tokens,
         turns=turns,
         uncached_ms=uncached.ttft_ms,
+        beside_ms=(before.ttft_ms + after.ttft_ms) / 2,
         write_ms=write_ms,
         file_bytes=disk.usage(folder).bytes,
         restart=restart,
@@ -247,7 +254,8 @@ def _summary(findings: Findings) -> str:
             f" {turn.new_tokens_ms / 1000:16.2f} s {uncached_ms / 1000:17.2f} s"
             for number, (turn, uncached_ms) in enumerate(zip(findings.turns, uncached, strict=True), start=1)
         ),
-        "without the cache the second turn was measured; a later one takes that and the passes over what came since",
+        "without the cache the second turn was measured, between two as long that took "
+        f"{findings.beside_ms / 1000:.2f} s with it; a later one takes that and the passes over what came since",
         "",
         f"new process: {findings.restart.restored_tokens:,} tokens restored from {findings.file_bytes / 1e6:.0f} MB in "
         f"{findings.restart.restore_ms:.0f} ms; they were written in {findings.write_ms:.0f} ms, after the answer",

@@ -130,6 +130,12 @@ def run_without_cache(engine: Engine, prompt: Sequence[int], stable_tokens: int,
     return _ask(engine, prompt, stable_tokens)
 
 
+def run_twin(engine: Engine, prompt: Sequence[int], stable_tokens: int, progress: Progress) -> Generation:
+    """Answer a prompt that is as long as ``prompt``, and shares only its stable part with it, which is cached."""
+    progress("the second turn once more", 0, 1)
+    return _ask(engine, [*prompt[:stable_tokens], *reversed(prompt[stable_tokens:])], stable_tokens)
+
+
 def run_conversations(
     engine: Engine, cache: RadixPrefixCache, tokens: Sequence[int], scale: Scale, progress: Progress
 ) -> Conversations:

@@ -1,12 +1,16 @@
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from khepri.cli.bench import cache
+from khepri.cli.bench import cache, cache_runs
 from khepri.cli.bench.cache_runs import Scale
+from khepri.cli.progress import Progress
 from khepri.config import Value
 from khepri.engine.backends.ik_llama_api import find_library
+from khepri.engine.generate import Engine
+from khepri.engine.request import Generation
 
 
 @pytest.fixture(autouse=True)
@@ -19,9 +23,16 @@ def _small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_it_measures_turns_a_restart_conversations_and_precisions(
-    tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flags: dict[str, Value] = {"model": str(tiny_model), "extra_buffers": "off", "threads": 1, "backend": "llama_cpp"}
+    twins: list[Generation] = []
+
+    def run_twin(engine: Engine, prompt: Sequence[int], stable_tokens: int, progress: Progress) -> Generation:
+        twins.append(cache_runs.run_twin(engine, prompt, stable_tokens, progress))
+        return twins[-1]
+
+    monkeypatch.setattr(cache, "run_twin", run_twin)
     cache.run(tmp_path, flags, quick=True, as_json=True)
     found = json.loads(capsys.readouterr().out)
     assert [turn["prompt_tokens"] for turn in found["turns"]] == [300, 364, 428, 492]
@@ -32,6 +43,9 @@ def test_it_measures_turns_a_restart_conversations_and_precisions(
     uncached, turns = found["uncached_turns_ms"], found["turns"]
     assert uncached[0] == found["uncached_ms"]
     assert uncached[2] == pytest.approx(uncached[0] + turns[2]["new_tokens_ms"] + turns[3]["new_tokens_ms"])
+    assert [(twin.prompt_tokens, twin.cached_tokens) for twin in twins] == [(364, 300)] * 2
+    assert found["beside_ms"] == pytest.approx(sum(twin.ttft_ms for twin in twins) / 2)
+    assert found["gains"][0] == pytest.approx(found["uncached_ms"] / found["beside_ms"])
     assert found["gains"][2] == pytest.approx(uncached[2] / turns[3]["first_token_ms"])
     assert found["file_bytes"] > 300 * 4
     many = found["conversations"]
