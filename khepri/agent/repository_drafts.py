@@ -58,8 +58,6 @@ class RepositoryDrafts:
         self._lock = threading.Lock()
         self._wanted = threading.Event()
         self._is_current = threading.Event()
-        self._may_work = threading.Event()
-        self._may_work.set()
         self._is_closed = False
 
     def __enter__(self) -> "RepositoryDrafts":
@@ -85,15 +83,6 @@ class RepositoryDrafts:
             self._is_current.clear()
             self._wanted.set()
 
-    def pause(self) -> None:
-        """Let the work rest from its next step on, until ``resume``. Any thread, returns at once."""
-        self._may_work.clear()
-
-    def resume(self) -> None:
-        """Let the work go on. Any thread."""
-        if not self._is_closed:
-            self._may_work.set()
-
     def wait_current(self, timeout_s: float) -> bool:
         """Wait until the files of the last ``refresh`` are in the index; False if that took too long."""
         return self._is_current.wait(timeout_s)
@@ -105,7 +94,6 @@ class RepositoryDrafts:
         """
         self._is_closed = True
         self._wanted.set()
-        self._may_work.set()
         if self._thread is not None:
             self._thread.join(_CLOSE_PATIENCE_S)
 
@@ -142,7 +130,7 @@ class RepositoryDrafts:
             key = hashlib.sha256(f"{identity} {' '.join(contents)}".encode()).digest()
             if self._index is None or self._index.key != key:
                 tokens = (source.tokens(content, file) for content, file in contents.items())
-                index = RepositoryIndex.build(tokens, key, self._is_stopped)
+                index = RepositoryIndex.build(tokens, key, lambda: self._is_closed)
                 self._check()
                 self._index = index
                 if index is not None and index_file is not None:
@@ -157,13 +145,8 @@ class RepositoryDrafts:
         name = hashlib.sha256(os.fsencode(self._root) + b"\0" + identity.encode()).hexdigest()[:24]
         return self._cache_dir / f"{name}.sqlite3", self._cache_dir / f"{name}.index"
 
-    def _is_stopped(self) -> bool:
-        """Wait while the work is paused, then tell whether it is over."""
-        self._may_work.wait()
-        return self._is_closed
-
     def _check(self) -> None:
-        if self._is_stopped():
+        if self._is_closed:
             raise _Stopped
 
 

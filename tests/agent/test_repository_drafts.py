@@ -152,27 +152,6 @@ def test_work_that_is_interrupted_keeps_the_files_already_done(project: Path, st
     assert "def one(): ...\n" not in again.texts
 
 
-def test_paused_work_rests_until_it_is_resumed(project: Path, store: Path) -> None:
-    vocabulary = Vocabulary()
-    with RepositoryDrafts(project, store) as drafts:
-        drafts.pause()
-        drafts.start(vocabulary)
-        assert not drafts.wait_current(0.2)
-        assert vocabulary.texts == []
-        drafts.resume()
-        assert drafts.wait_current(PATIENCE_S)
-
-
-def test_paused_work_can_be_closed(project: Path, store: Path) -> None:
-    drafts = RepositoryDrafts(project, store)
-    drafts.pause()
-    drafts.start(Vocabulary())
-    drafts.close()
-    drafts.close()
-    assert drafts._thread is not None
-    assert not drafts._thread.is_alive()
-
-
 def test_a_closed_engine_leaves_the_index_as_it_is(project: Path, store: Path) -> None:
     vocabulary = Vocabulary()
     with RepositoryDrafts(project, store) as drafts:

@@ -218,6 +218,9 @@ def test_forced_tokens_and_masks_leave_the_constrained_distribution_as_it_is(
     )
     expected = probabilities(target, params, 40, lambda: compiler.start(grammar), prompt_of(target))
     assert deviation(found.counts, expected) < 5
+    if draft is DraftMode.ALL:
+        assert found.widest == 2
+        assert found.refused > DRAWS / 10
 
 
 def test_this_test_would_notice_a_loop_that_keeps_every_draft(
