@@ -2,8 +2,9 @@
 
 Plain is without drafts and with an empty prefix cache; accelerated is with both.
 
-A difference is a near-tie if the two tokens were so close that the rounding of this machine's kernels, which is
-measured first, can have turned them over. Everything else is a defect.
+A difference is a near-tie if the two tokens were so close that rounding can have turned them over: the same text is
+evaluated in passes of other widths, without drafts or cache, and moves their gap about as far. Everything else is a
+defect.
 """
 
 import json
@@ -15,7 +16,7 @@ from khepri.agent.session import engine_files
 from khepri.cli.bench.command import Target, resolve
 from khepri.cli.bench.corpus import Item, load_corpus
 from khepri.cli.progress import shown_progress
-from khepri.cli.prove.compare import TIE_LEADS, Comparison, Divergence, compare
+from khepri.cli.prove.compare import Comparison, Divergence, compare
 from khepri.config import Config, Decoding, Value
 from khepri.engine.backend import Vocabulary
 from khepri.engine.constrain import GrammarCompiler
@@ -55,11 +56,6 @@ class Proof:
     """The corpus."""
 
     @property
-    def tie_gap(self) -> float:
-        """The largest lead of one token over another that rounding can turn over."""
-        return TIE_LEADS * max((each.largest_lead_change for each in self.widths), default=0.0)
-
-    @property
     def divergences(self) -> list[tuple[str, Divergence]]:
         """Every difference, with the item that it is in."""
         return [(finding.name, each) for finding in self.findings for each in finding.comparison.divergences]
@@ -71,7 +67,7 @@ class Proof:
 
     def is_defect(self, divergence: Divergence) -> bool:
         """True if rounding does not explain a difference, or if none was to be."""
-        return self.is_exact or divergence.gap > self.tie_gap
+        return self.is_exact or not divergence.is_near_tie
 
     @property
     def is_exact(self) -> bool:
@@ -182,7 +178,7 @@ def _summary(proof: Proof) -> str:
         verdict = "DEFECT" if proof.is_defect(each) else "near-tie"
         lines.append(
             f"{verdict}: {name}, token {each.position}: {each.plain!r} became {each.accelerated!r}; "
-            f"top-2 margin {each.margin:.3g}, gap {each.gap:.3g} (rounding explains up to {proof.tie_gap:.3g})"
+            f"top-2 margin {each.margin:.3g}, gap {each.gap:.3g} (other widths move it by {each.rounding:.2g})"
         )
     defects = sum(proof.is_defect(each) for _, each in proof.divergences)
     lines.append(
@@ -211,7 +207,6 @@ def _as_json(proof: Proof) -> dict[str, object]:
             for name, each in proof.divergences
         ],
         "defects": sum(proof.is_defect(each) for _, each in proof.divergences),
-        "tie_gap": proof.tie_gap,
         "widths": [asdict(each) for each in proof.widths],
         "items": [
             {

@@ -24,6 +24,9 @@ ConstraintMaker = Callable[[], Constraint | None]
 # be wider than what the measurement saw of a few dozen tokens.
 TIE_LEADS: Final = 3.0
 """Two tokens are a near-tie if their gap is at most so many times the largest change of a lead by rounding."""
+_END_TOKENS: Final = 64
+_END_WIDTHS: Final = (1, 2, 4, 8, 16, 33)
+"""In passes of these widths the end of a text is evaluated anew, to see what rounding does to the choice after it."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,14 @@ class Divergence:
     """Logit of the plain run's token above the next likely one: the top-2 margin."""
     gap: float
     """Logit of the plain run's token above that of the accelerated run's; infinite if that one was not allowed."""
+    rounding: float
+    """How far that gap moves when the same text is evaluated in passes of other widths, with nothing but the library:
+    the largest move that was seen."""
+
+    @property
+    def is_near_tie(self) -> bool:
+        """True if rounding can have turned the two tokens over."""
+        return self.gap <= TIE_LEADS * self.rounding
 
 
 @dataclass(frozen=True)
@@ -92,7 +103,7 @@ def compare(
     plain_engine = replace(engine, backend=cast(Backend, watched))
     plainly = Request(tuple(prompt), max_tokens, draft=DraftMode.OFF)
     plain = generate(plain_engine, plainly, make_constraint, TokenBuffer()).tokens
-    divergences: list[Divergence] = []
+    differences: list[tuple[int, int | None]] = []
     _branch_off(engine, prompt)
     drafted = accepted = forced = passes = cached = start = 0
     while start < len(plain):
@@ -108,11 +119,15 @@ def compare(
         if start + same == len(plain):
             break
         start += same
-        row = watched.rows[len(prompt) + start]
-        constraint = _resume(make_constraint, plain[:start])
-        row = row if constraint is None else constraint.restrict(row)
-        divergences.append(_divergence(engine, start, row, plain[start], generation.tokens[same : same + 1]))
+        differences.append((start, generation.tokens[same] if same < len(generation.tokens) else None))
         start += 1
+    engine.cache.clear()
+    divergences = []
+    for position, token in differences:
+        row = watched.rows[len(prompt) + position]
+        constraint = _resume(make_constraint, plain[:position])
+        row = row if constraint is None else constraint.restrict(row)
+        divergences.append(_divergence(engine, prompt, plain, position, row, token))
     return Comparison(len(plain), tuple(divergences), drafted, accepted, forced, passes, cached)
 
 
@@ -155,16 +170,42 @@ def _agreeing(left: Sequence[int], right: Sequence[int]) -> int:
 
 
 def _divergence(
-    engine: Engine, position: int, row: NDArray[np.float32], plain: int, accelerated: Sequence[int]
+    engine: Engine,
+    prompt: Sequence[int],
+    plain: Sequence[int],
+    position: int,
+    row: NDArray[np.float32],
+    accelerated: int | None,
 ) -> Divergence:
-    """Describe a difference; ``accelerated`` is empty if that run ended before its time."""
-    piece = engine.backend.vocabulary.piece
-    others = np.delete(row, plain)
-    gap = float(row[plain] - row[accelerated[0]]) if accelerated else float("inf")
+    """Describe a difference; ``accelerated`` is None if that run ended before its time. The cache has to be empty."""
+    piece, token = engine.backend.vocabulary.piece, plain[position]
+    gap, rounding = float("inf"), 0.0
+    if accelerated is not None:
+        gap = float(row[token] - row[accelerated])
+        rounding = _rounding(engine, (*prompt, *plain[:position]), token, accelerated)
     return Divergence(
         position,
-        piece(plain, special=True).decode("utf-8", "replace"),
-        piece(accelerated[0], special=True).decode("utf-8", "replace") if accelerated else "(the end)",
-        float(row[plain] - others.max()),
+        piece(token, special=True).decode("utf-8", "replace"),
+        "(the end)" if accelerated is None else piece(accelerated, special=True).decode("utf-8", "replace"),
+        float(row[token] - np.delete(row, token).max()),
         gap,
+        rounding,
     )
+
+
+def _rounding(engine: Engine, text: Sequence[int], token: int, other: int) -> float:
+    """Return how far the lead of one token over another after ``text`` moves with the width of the passes."""
+    backend, start = engine.backend, max(0, len(text) - _END_TOKENS)
+    backend.sequence_remove(0, 0)
+    for place in range(0, start, engine.batch_tokens):
+        backend.decode(Batch(tuple(text[place : min(start, place + engine.batch_tokens)]), place))
+    leads: list[float] = []
+    for width in _END_WIDTHS:
+        if not backend.sequence_remove(0, start):
+            break
+        # The last pass is a whole one.
+        for end in reversed(range(len(text), start, -width)):
+            row = backend.decode(Batch(tuple(text[max(start, end - width) : end]), max(start, end - width)))[-1]
+        leads.append(float(row[token] - row[other]))
+    backend.sequence_remove(0, 0)
+    return max(abs(lead - leads[0]) for lead in leads)
