@@ -64,10 +64,10 @@ class _Text:
 
 # Those that begin alike follow one another, because what they share is then evaluated once.
 _TEXTS: Final = (
-    _Text(TaskClass.EDIT, "edit_fetch", 140, is_brief=True),
+    _Text(TaskClass.EDIT, "edit_fetch", 260, is_brief=True),
     _Text(TaskClass.DOCSTRING, "docstring_fetch", 320),
     _Text(TaskClass.EXPLANATION, "explanation_fetch", 64, is_brief=True),
-    _Text(TaskClass.RENAME, "rename_counter", 140),
+    _Text(TaskClass.RENAME, "rename_counter", 420),
     _Text(TaskClass.TOOL_CALL, "call_read", 60, is_brief=True),
     _Text(TaskClass.TOOL_CALL, "call_search", 60),
     _Text(TaskClass.NEW_CODE, "new_code_schedule", 80, is_brief=True),
