@@ -24,7 +24,7 @@ from khepri.errors import ConfigError
 _VARIABLE_PREFIX = "KHEPRI_"
 # Ours by name, but no settings: one shows tracebacks, the other belongs to the set-up of a checkout.
 _OTHER_VARIABLES = frozenset({"KHEPRI_DEBUG", "KHEPRI_WHEELS"})
-_ROOM = frozenset({"context_tokens", "batch_tokens", "cache_tokens", "cache_mb", "cache_disk_mb", "threads"})
+_ROOM = frozenset({"context_tokens", "batch_tokens", "cache_tokens", "cache_mb", "threads"})
 _MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+-]*")
 
 
@@ -153,6 +153,8 @@ def _refusal(name: str, value: Value, current: Value) -> str:
         return f"widen a permission: {name} is {current}"
     if name in _ROOM and _room(name, value) > _room(name, current):
         return f"take more room than you allow: {name} is {current}"
+    if name == "cache_disk_mb":
+        return "say how much your repositories keep on the disk together"
     if name == "extra_buffers" and value == ExtraBuffers.ON:
         return "overrule the probe of your machine"
     if name == "check":

@@ -61,8 +61,8 @@ class EngineSettings:
     """Most tokens of them together; one context has room in any case."""
     cache_bytes: int = 0
     """Most bytes of their keys and values; 0 sets no limit but that in tokens."""
-    disk_bytes: int = 0
-    """Most bytes of keys and values on disk; 0 keeps none there."""
+    disk_bytes: int | None = None
+    """Most bytes of keys and values on disk; 0 keeps none there, and None leaves what is there alone."""
 
 
 @dataclass(frozen=True)
@@ -190,8 +190,9 @@ def _prepare(
 
     def make_cache(target: Backend) -> PrefixCache:
         limits = CacheLimits(settings.cache_conversations, settings.cache_tokens or None, settings.cache_bytes or None)
-        if not settings.disk_bytes:
+        if settings.disk_bytes == 0:
             trim(files.prefixes, 0)
+        if not settings.disk_bytes:
             return choose_cache(target, limits)
         context = f"{_identity(model, settings, target)} | {fingerprint(model)}"
         return choose_cache(target, limits, DiskTier(files.prefixes, context, settings.disk_bytes))

@@ -116,8 +116,8 @@ def resolve(cwd: Path, flags: Mapping[str, Value], check: Callable[[Config], Non
     draft_model = draft_model_of(settings)
     engine = settle_backend(
         model.path,
-        # What is measured must not depend on what an earlier run left on the disk.
-        replace(engine_settings(settings, draft_model), disk_bytes=0),
+        # What is measured must not depend on what an earlier run left on the disk, nor change it.
+        replace(engine_settings(settings, draft_model), disk_bytes=None),
         engine_files(),
         lambda doing: print(f"khepri: {doing} {model.name}", file=sys.stderr),
         threading.Event(),

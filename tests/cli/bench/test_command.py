@@ -30,6 +30,16 @@ def test_a_quick_benchmark_runs_its_classes_with_every_arm(khepri: Command) -> N
     assert said["setting"]["threads"] == 1
 
 
+def test_what_lies_on_the_disk_for_the_user_stays_as_it_is(khepri: Command) -> None:
+    model = ("--model", str(khepri.model))
+    khepri.run("ask", "What is here?", "--max-tokens", "4", *model)
+    before = json.loads(khepri.run("cache", "--json").stdout)
+    assert before["entries"] > 0
+    khepri.run("bench", "--quick", "--repeats", "1", *model)
+    khepri.run("prove", "--tokens", "20", *model)
+    assert json.loads(khepri.run("cache", "--json").stdout) == before
+
+
 def test_in_a_pipe_it_is_plain_text_and_progress_is_one_line(khepri: Command) -> None:
     done = khepri.run("bench", "--quick", "--draft", "off", "--repeats", "2", "--model", str(khepri.model))
     assert done.returncode == exits.ANSWERED
