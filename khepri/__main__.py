@@ -1,8 +1,7 @@
 """Where every command starts: the network lock first, everything else after it."""
 
+import os
 import sys
-from pathlib import Path
-from typing import NoReturn
 
 
 def main() -> None:
@@ -16,22 +15,15 @@ def main() -> None:
     # before these two words, so that no option's value can be taken for them.
     words = [argument for argument in sys.argv[1:] if argument != "--"]
     tier = None if words[:2] == ["models", "pull"] else egress.lock()
-    from khepri.cli import process
+    from khepri.cli import opening, process
 
-    if sys.argv[1:]:
-        from khepri.cli import main as commands
+    opened = opening.read(sys.argv[1:], os.environ)
+    if opened is not None:
+        process.run(lambda: sys.exit(opening.run(opened)), tier)
+        return
+    from khepri.cli import main as commands
 
-        process.run(commands.app, tier)
-    else:
-        # Nothing has to be looked up in the table of commands, which would take a third of the time to the first frame.
-        process.run(_open_app, tier)
-
-
-def _open_app() -> NoReturn:
-    from khepri.cli import interactive, interrupts
-
-    interrupts.admit()
-    sys.exit(interactive.run(Path(), {}, None, choose=False))
+    process.run(commands.app, tier)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """What a command may not load before it needs it, seen in ``sys.modules`` of a real process."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -40,7 +41,7 @@ def test_the_ground_floor_loads_nothing_heavy(module: str) -> None:
 
 
 def test_the_first_frame_of_the_app_loads_nothing_that_models_edits_or_answers_need(tmp_path: Path) -> None:
-    before_the_frame = "khepri.cli.main, khepri.cli.interactive, khepri.tui.app, khepri.tui.terminal_guard"
+    before_the_frame = "khepri.cli.opening, khepri.cli.interactive, khepri.tui.app, khepri.tui.terminal_guard"
     opens = "from pathlib import Path; from khepri.repo.root import Repository; Repository.open(Path(sys.argv[1]))"
     program = f"import sys, {before_the_frame}; {opens}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=True)
@@ -50,14 +51,24 @@ def test_the_first_frame_of_the_app_loads_nothing_that_models_edits_or_answers_n
     assert (models | edits | answers).isdisjoint(done.stdout.split())
 
 
-def test_the_app_is_opened_without_the_table_of_commands(tmp_path: Path) -> None:
+@pytest.mark.parametrize("arguments", [(), ("--continue", "--model", "tiny")], ids=" ".join)
+def test_the_app_is_opened_without_the_table_of_commands(arguments: tuple[str, ...], tmp_path: Path) -> None:
     report = tmp_path / "modules.json"
     done = subprocess.run(
-        [sys.executable, "-c", RUN, str(report)], capture_output=True, text=True, stdin=subprocess.DEVNULL
+        [sys.executable, "-c", RUN, str(report), *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL
     )
     assert done.returncode == 2
     assert "khepri needs a terminal" in done.stderr
     assert {"typer", "pydantic"}.isdisjoint(json.loads(report.read_text(encoding="utf-8")))
+
+
+def test_a_shell_completes_a_command() -> None:
+    asked = {"_KHEPRI_COMPLETE": "complete_bash", "COMP_WORDS": "khepri mod", "COMP_CWORD": "1"}
+    program = "import sys; sys.argv = ['khepri']; from khepri.__main__ import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, **asked}, capture_output=True, text=True, timeout=300
+    )
+    assert done.stdout.split() == ["models"]
 
 
 def test_the_stopwatch_on_help_reports_and_never_fails() -> None:

@@ -14,6 +14,7 @@ from khepri.agent.conversation import Conversation
 from khepri.agent.recording import list_sessions
 from khepri.cli import exits
 from khepri.cli.config import as_text
+from khepri.cli.opening import LATEST
 from khepri.config import Loaded, Value
 from khepri.errors import ToolError, UsageError
 from khepri.models.stores import default_model, find
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from khepri.agent.session import Session
     from khepri.tui.start import Start
 
-LATEST = "latest"
-"""What stands for the session that was last written to."""
-
 _LOAD_PATIENCE_S = 0.5
 
 
@@ -37,7 +35,7 @@ def run(cwd: Path, flags: Mapping[str, Value], session: str | None, *, choose: b
     Args:
         cwd: A folder of the repository.
         flags: Settings from the command line.
-        session: Id of the session to go on with, or the beginning of one; ``LATEST``; None begins anew.
+        session: Id of the session to go on with, or the beginning of one; ``opening.LATEST``; None begins anew.
         choose: Let the user choose a session first.
 
     Raises:

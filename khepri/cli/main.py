@@ -1,6 +1,5 @@
 """The command table. Every command imports what it needs when it runs, so that help stays instant."""
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -8,12 +7,9 @@ import typer
 from typer.core import TyperGroup
 
 from khepri import __version__
-from khepri.cli import exits, interrupts, process
+from khepri.cli import exits, interrupts, opening, process
 from khepri.cli.options import AsJson, Backend, Cwd, Draft, DraftModel, Files, Gamma, ModelName, Seed
 from khepri.errors import CancelledError
-
-CHOOSE = "choose"
-"""What ``--resume`` without an id stands for."""
 
 
 class _Commands(TyperGroup):
@@ -25,7 +21,7 @@ class _Commands(TyperGroup):
             if option in args:
                 place = args.index(option) + 1
                 if place == len(args) or args[place].startswith("-"):
-                    args = [*args[:place], CHOOSE, *args[place:]]
+                    args = [*args[:place], opening.CHOOSE, *args[place:]]
         return super().parse_args(ctx, args)
 
     # The class of a context is Click's or, in newer versions, Typer's own copy of it.
@@ -96,18 +92,10 @@ def _khepri(
         return
     if go_on and resume:
         raise typer.BadParameter("choose one of --continue and --resume")
-    from khepri.cli import interactive
-
-    interrupts.admit()
-    session = interactive.LATEST if go_on else resume
-    if plain and session == CHOOSE:
+    session = opening.LATEST if go_on else resume
+    if plain and session == opening.CHOOSE:
         raise typer.BadParameter("--plain needs the ID after --resume; see khepri sessions")
-    if plain:
-        from khepri.cli import plain as plain_command
-
-        raise typer.Exit(plain_command.run(cwd, {"model": model}, session, os.environ))
-    is_chosen = session == CHOOSE
-    raise typer.Exit(interactive.run(cwd, {"model": model}, None if is_chosen else session, choose=is_chosen))
+    raise typer.Exit(opening.run(opening.Opening(cwd, model, session, plain)))
 
 
 @app.command(epilog=exits.HELP)
