@@ -21,7 +21,7 @@ from khepri.repo.process import run_bounded
 from khepri.repo.root import Repository
 from khepri.repo.text import printable
 
-_MOST_BYTES: Final = 2_000_000
+_MOST_BYTES: Final = 200_000
 _MOST_CHARS: Final = 20_000
 _NPM_STUB: Final = re.compile(r"no test specified")
 
@@ -72,13 +72,15 @@ def run_check(
                 cwd=repository.root,
                 timeout_s=timeout_s,
                 most_bytes=_MOST_BYTES,
+                keeps_end=True,
                 merge_errors=True,
                 cancelled=cancelled,
             )
         except (OSError, ValueError) as error:
             return CheckOutcome(command, False, f"could not be started: {error}", "", 0.0, confinement)
     text = printable(done.output.decode("utf-8", "replace"))
-    cut = f"[cut: {len(text) - _MOST_CHARS} characters before this]\n" if len(text) > _MOST_CHARS else ""
+    left_out = done.dropped_bytes + max(0, len(text) - _MOST_CHARS)
+    cut = f"[cut: about {left_out:,} characters before this]\n" if left_out else ""
     if done.was_cancelled:
         summary = "stopped"
     elif done.timed_out:

@@ -30,7 +30,7 @@ class Completed:
     errors: str
     """The beginning of its standard error; empty if that was merged into the output."""
     dropped_bytes: int
-    """Bytes of output beyond the limit."""
+    """Bytes of output beyond the limit, after what was kept or before it."""
     timed_out: bool
     """True if it was killed because its time was over."""
     was_cancelled: bool = False
@@ -43,6 +43,7 @@ def run_bounded(
     cwd: Path,
     timeout_s: float,
     most_bytes: int,
+    keeps_end: bool = False,
     merge_errors: bool = False,
     cancelled: threading.Event | None = None,
 ) -> Completed:
@@ -55,6 +56,7 @@ def run_bounded(
         cwd: Where it runs.
         timeout_s: Most seconds.
         most_bytes: Most bytes of output to keep; the rest is read and dropped, so that memory stays bounded.
+        keeps_end: True keeps the end of the output instead of its beginning.
         merge_errors: True sends standard error into the output.
         cancelled: Kills it within a tenth of a second once another thread has set it.
 
@@ -75,7 +77,7 @@ def run_bounded(
             watchdog.start()
             try:
                 assert process.stdout is not None
-                output, dropped = _drain(process.stdout, most_bytes)
+                output, dropped = _drain(process.stdout, most_bytes, keeps_end=keeps_end)
                 # A program may close its output and run on; the watchdog ends it then.
                 os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
             finally:
@@ -119,14 +121,17 @@ class _Watchdog(threading.Thread):
         return left_s if self._cancelled is None else min(left_s, _PATIENCE_S)
 
 
-def _drain(stream: IO[bytes], most_bytes: int) -> tuple[bytes, int]:
+def _drain(stream: IO[bytes], most_bytes: int, *, keeps_end: bool) -> tuple[bytes, int]:
     kept = bytearray()
-    dropped = 0
+    seen = 0
     while chunk := stream.read(_CHUNK_BYTES):
-        room = most_bytes - len(kept)
-        kept += chunk[:room]
-        dropped += max(0, len(chunk) - room)
-    return bytes(kept), dropped
+        seen += len(chunk)
+        if keeps_end:
+            kept += chunk
+            del kept[:-most_bytes]
+        else:
+            kept += chunk[: most_bytes - len(kept)]
+    return bytes(kept), seen - len(kept)
 
 
 def _kill_session(pid: int) -> None:

@@ -48,6 +48,9 @@ def test_what_it_prints_is_harmless_and_cut(repository: Repository) -> None:
     assert "\x1b" not in outcome.output
     assert outcome.output.endswith("99999\n100000\n")
     assert len(outcome.output) < 25_000
+    huge = run_check(repository, "seq 1500000", 60.0).output  # 10 MB
+    assert huge.startswith("[cut: about 10,")
+    assert huge.endswith("1499999\n1500000\n")
     assert end_of("a\n" * 50 + "b\n", 11) == "[…]\na\na\na\na\nb"
 
 

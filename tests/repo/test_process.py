@@ -25,6 +25,14 @@ def test_output_beyond_the_limit_is_counted_and_dropped(tmp_path: Path) -> None:
     assert (len(done.output), done.dropped_bytes, done.status) == (1000, 9_999_000, 0)
 
 
+@pytest.mark.parametrize(("printed", "kept"), [(0, 0), (7, 7), (1000, 1000), (9_999_999, 1000)])
+def test_the_end_of_the_output_is_kept_where_that_is_asked_for(tmp_path: Path, printed: int, kept: int) -> None:
+    code = f"import sys; sys.stdout.write('x' * ({printed} - 3) + 'end' * bool({printed}))"
+    done = run_bounded(python(code), cwd=tmp_path, timeout_s=20, most_bytes=1000, keeps_end=True)
+    assert done.output == (b"x" * (kept - 3) + b"end" * bool(kept))
+    assert done.dropped_bytes == printed - kept
+
+
 def test_children_die_with_a_program_whose_time_is_over(tmp_path: Path) -> None:
     child = f"import time; time.sleep(2); open({str(tmp_path / 'alive')!r}, 'w')"
     code = f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {child!r}]); time.sleep(60)"
