@@ -249,13 +249,16 @@ def find_command(text: str, *, is_busy: bool) -> tuple[Command, str]:
         is_busy: True while a question is being answered.
 
     Raises:
-        UsageError: There is none, or it has to wait.
+        UsageError: There is none, it has to wait, or it takes no argument and has one.
     """
-    name, _, argument = text.strip()[1:].partition(" ")
+    name, *rest = text.strip()[1:].split(maxsplit=1)
     command = COMMANDS.get(name) or _only_match(name)
+    argument = rest[0] if rest else ""
+    if argument and not command.argument:
+        raise UsageError(f"/{command.name} takes nothing after it", "write it alone; nothing was done")
     if command.needs_idle and is_busy:
-        raise UsageError(f"/{command.name} has to wait until the answer is there", "stop it with Esc, or wait")
-    return command, argument.strip()
+        raise UsageError(f"/{command.name} has to wait until the answer is there", "stop it, or wait")
+    return command, argument
 
 
 def run_command(conversation: Conversation, text: str) -> Outcome:

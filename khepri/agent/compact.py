@@ -8,7 +8,8 @@ import threading
 from collections.abc import Callable, Sequence
 
 from khepri import assets
-from khepri.agent.events import Compacted, Compacting, Event, PrefillProgress
+from khepri.agent.events import Compacted, Compacting, Event, Thinking
+from khepri.agent.generation import figures, prefill_progress
 from khepri.agent.prompt import Prompt
 from khepri.agent.task import Exchange
 from khepri.engine.buffer import JobState
@@ -74,16 +75,25 @@ class Compaction:
         )
         if self._cancelled.is_set():
             job.cancel()
-        while not job.wait(_POLL_S):
-            snapshot = job.buffer.snapshot
-            if snapshot.state is JobState.PREFILL:
-                done, cached = snapshot.prefilled_tokens, snapshot.cached_tokens
-                rate = (done - cached) / snapshot.prefill_s if snapshot.prefill_s else 0.0
-                self._emit(PrefillProgress(done, snapshot.prompt_tokens, cached, rate))
-        text = job.result().text.strip()
+        self._follow(job)
+        summary = job.result().text.strip()
         if self._cancelled.is_set():
             raise CancelledError("interrupted")
-        return text
+        return summary
+
+    def _follow(self, job: Job) -> None:
+        text, cursor = "", 0
+        while True:
+            done = job.wait(_POLL_S)
+            snapshot = job.buffer.snapshot
+            piece, cursor = job.buffer.read(cursor)
+            text += piece
+            if snapshot.state is JobState.PREFILL:
+                self._emit(prefill_progress(snapshot))
+            elif piece:
+                self._emit(Thinking(text, snapshot.completion_tokens, *figures(snapshot)))
+            if done:
+                return
 
 
 def most_summary_tokens(room: int) -> int:

@@ -166,7 +166,7 @@ class CheckFinished:
 
 @dataclass(frozen=True)
 class Compacting:
-    """The conversation is being summarised, because the context has no room for more of it."""
+    """The conversation is being summarised: the context has no room for more of it, or the user has asked for it."""
 
     prompt_tokens: int
     """Tokens of the conversation as it is."""

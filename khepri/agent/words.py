@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Mapping
 
-from khepri.agent.events import ChangesApplied, CheckFinished, Finished, ToolFinished
+from khepri.agent.events import ChangesApplied, CheckFinished, Compacting, Finished, ToolFinished
 from khepri.agent.protocol import ToolCall
 from khepri.edits.patch import patch_of
 from khepri.errors import KhepriError
@@ -51,12 +51,17 @@ def describe_changes(event: ChangesApplied) -> tuple[str, str, str]:
     """Return what was written in a few words, how much it is, and the patch."""
     changes = event.changes
     outcome = f"+{changes.added_lines} -{changes.removed_lines}; /undo takes it back"
-    return f"wrote {len(changes.files)} files", outcome, patch_of(changes).decode("utf-8", "replace")
+    return f"wrote {counted(len(changes.files), 'file')}", outcome, patch_of(changes).decode("utf-8", "replace")
 
 
 def describe_check(event: CheckFinished) -> tuple[str, str, str]:
     """Return which check was run in a few words, what came of it, and what it printed."""
     return f"check {event.command}", f"{event.summary} ({event.duration_ms / 1000:.1f} s)", event.output
+
+
+def describe_compacting(event: Compacting) -> str:
+    """Return what is about to be summarised, whether the user has asked for it or the context is nearly full."""
+    return f"summarising what was said: it takes {event.prompt_tokens:,} of {event.context_tokens:,} tokens"
 
 
 def describe_end(outcome: str) -> str:
@@ -80,18 +85,28 @@ def fenced(text: str, language: str = "") -> str:
 def summarize(finished: Finished) -> str:
     """Return the figures of a task in one line; a speed never stands without its acceptance rate."""
     usage, timing = finished.usage, finished.timing
-    count = len(finished.steps)
-    steps = f"{count} step{'s' if count > 1 else ''} · " if count else ""
+    steps = f"{counted(len(finished.steps), 'step')} · " if finished.steps else ""
+    speed = describe_speed(timing.decode_tokens_per_s, timing.acceptance_rate)
     return (
-        f"{timing.total_ms / 1000:.1f} s · {steps}{usage.completion_tokens} tokens at "
-        f"{timing.decode_tokens_per_s:.1f} tokens/s ({describe_acceptance(timing.acceptance_rate)}) · "
-        f"{usage.prompt_tokens:,} prompt tokens, {usage.cached_tokens:,} of them cached"
+        f"{timing.total_ms / 1000:.1f} s · {steps}{counted(usage.completion_tokens, 'token')}"
+        f"{f' at {speed}' if speed else ''} · "
+        f"{counted(usage.prompt_tokens, 'prompt token')}, {usage.cached_tokens:,} of them cached"
     )
+
+
+def describe_speed(tokens_per_s: float, acceptance_rate: float | None) -> str:
+    """Return a speed with its acceptance rate, without which it means little; empty where nothing was written."""
+    return f"{tokens_per_s:.1f} tokens/s ({describe_acceptance(acceptance_rate)})" if tokens_per_s else ""
 
 
 def describe_acceptance(rate: float | None) -> str:
     """Return how many drafted tokens were accepted, for display beside a speed."""
     return "plain decoding" if rate is None else f"acceptance {rate:.0%}"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number of things, such as ``1 turn`` or ``2,000 turns``."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def describe_error(error: BaseException) -> tuple[str, str]:

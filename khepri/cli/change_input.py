@@ -11,6 +11,7 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
+from khepri.agent.words import counted
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.patch import file_patch
 from khepri.edits.refusal import EditRefusedError
@@ -69,8 +70,8 @@ def show(changes: ChangeSet, console: Console, most_lines: int | None = None) ->
         if len(lines) > room:
             console.print(f"[… {len(lines) - max(0, room)} more lines of {change.path}]", style="dim", markup=False)
         shown += len(lines)
-    files = f"{len(changes.files)} file{'s' * (len(changes.files) != 1)}"
-    console.print(f"{files}, {changes.added_lines} lines added, {changes.removed_lines} removed", highlight=False)
+    files, added = counted(len(changes.files), "file"), counted(changes.added_lines, "line")
+    console.print(f"{files}, {added} added, {changes.removed_lines} removed", highlight=False)
 
 
 def _patch_lines(change: FileChange) -> list[str]:

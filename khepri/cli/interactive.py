@@ -58,7 +58,7 @@ def run(cwd: Path, flags: Mapping[str, Value], session: str | None, *, choose: b
     with guarded_terminal():
         app = KhepriApp(start)
         app.run()
-    app.turns.stop()
+    app.end_work()
     if conversation.history.turns:
         print(f"khepri: go on with: khepri --resume {conversation.history.session_id}", file=sys.stderr)
     if app.defect is not None:

@@ -37,7 +37,7 @@ from khepri.agent.events import (
 )
 from khepri.agent.listings import commands_text, models_text, sessions_text, stats_text
 from khepri.agent.task import Question, Task
-from khepri.agent.words import describe_call, describe_error, describe_outcome, summarize
+from khepri.agent.words import counted, describe_call, describe_compacting, describe_error, describe_outcome, summarize
 from khepri.cli import exits
 from khepri.cli.change_input import ask_about
 from khepri.cli.config import as_text
@@ -202,8 +202,8 @@ class _Printer:
                 _say(f"step: {describe_call(tool, arguments)}: {describe_outcome(event)}")
             case Notice(text):
                 _say(f"note: {text}")
-            case Compacting(tokens, room):
-                _say(f"the context is nearly full ({tokens:,} of {room:,} tokens): summarising")
+            case Compacting():
+                _say(describe_compacting(event))
             case Compacted(summary, _, before, after):
                 _say(f"{before:,} tokens became {after:,}:\n{summary}")
             case AnswerDelta(text):
@@ -215,7 +215,7 @@ class _Printer:
             case ReviewRequested(review):
                 review.answer(ask_about(review.changes, Console(stderr=True)))
             case ChangesApplied(_, changes):
-                _say(f"wrote {len(changes.files)} files; /undo takes it back")
+                _say(f"wrote {counted(len(changes.files), 'file')}; /undo takes it back")
             case CheckFinished(command, _, summary, output):
                 _say(f"{command}: {summary}\n{output}")
             case Finished():

@@ -29,6 +29,7 @@ from khepri.agent.permission_rules import load_rules
 from khepri.agent.permissions import Verdict
 from khepri.agent.session import Session
 from khepri.agent.task import Instruction
+from khepri.agent.words import counted
 from khepri.cli import exits, interrupts
 from khepri.cli.ask import draft_model_of, model_of
 from khepri.cli.change_input import ask_about
@@ -140,7 +141,7 @@ class _View:
                 if decision is not None:
                     review.answer(decision)
             case ChangesApplied(number, changes):
-                self._say(f"written: {len(changes.files)} files; khepri undo {number} takes it back")
+                self._say(f"written: {counted(len(changes.files), 'file')}; khepri undo {number} takes it back")
             case CheckStarted(command):
                 self._progress.show(f"checking: {escape(command)}")
             case CheckFinished():

@@ -1,21 +1,17 @@
 """The app: composes the screen, routes what the user does, and begins and ends the rest.
 
 What is drawn where belongs to the widgets, what a turn is to ``turns``, how events are shown to ``pump``, what
-comes late to ``loading``, and what a command needs of the screen to ``wishes``.
+comes late to ``loading``, what a command needs of the screen to ``wishes``, and the terminal itself to
+``terminal_app``.
 """
 
-import asyncio
-import signal
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Final
 
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.filter import LineFilter
 from textual.timer import Timer
 from textual.widgets import Footer
 
@@ -25,20 +21,17 @@ from khepri.agent.task import Attachment, Question
 from khepri.agent.words import describe_error
 from khepri.errors import KhepriError
 from khepri.tui import themes
-from khepri.tui.background import run_aside
-from khepri.tui.clipboard import copy_through_tmux, is_in_tmux
 from khepri.tui.completing import Names, completions, mentions_of
 from khepri.tui.composer_history import ComposerHistory
-from khepri.tui.driver import TerminalDriver
 from khepri.tui.editor import edit_in_editor
 from khepri.tui.entries import Entry, NoteEntry, UserEntry, entries_of
-from khepri.tui.harmless import Harmless
 from khepri.tui.keys import check_names
 from khepri.tui.loading import Loader
 from khepri.tui.paint import Tone
 from khepri.tui.pump import Pump
 from khepri.tui.screens.picker import Picker
 from khepri.tui.start import Start
+from khepri.tui.terminal_app import TerminalApp
 from khepri.tui.turns import Turns
 from khepri.tui.widgets.completion import Completion
 from khepri.tui.widgets.composer import Composer, Paste, attachments_of, pastes_of
@@ -49,11 +42,9 @@ from khepri.tui.wishes import Wishes
 _FOLDER: Final = Path(__file__).parent
 _FRAME_S: Final = 1 / 30
 _SECOND_PRESS_S: Final = 2.0
-_TERMINATED: Final = 143
-_HUNG_UP: Final = 129
 
 
-class KhepriApp(App[int]):
+class KhepriApp(TerminalApp):
     """A conversation about one repository on a whole terminal."""
 
     TITLE = "Khepri"
@@ -75,8 +66,7 @@ class KhepriApp(App[int]):
     ]
 
     def __init__(self, start: Start) -> None:
-        super().__init__(driver_class=TerminalDriver)
-        self._harmless = Harmless()
+        super().__init__()
         self.start = start
         self.conversation = start.conversation
         self.turns = Turns()
@@ -97,15 +87,6 @@ class KhepriApp(App[int]):
         self.set_keymap(start.keys)
 
     @property
-    def defect(self) -> Exception | None:
-        """What ended the app, if that was an error that nobody foresaw."""
-        return self._exception
-
-    def _fatal_error(self) -> None:
-        # Textual would print all local variables. Whoever runs the app says what went wrong, once the screen is gone.
-        self._close_messages_no_wait()
-
-    @property
     def transcript(self) -> Transcript:
         """The conversation on the screen."""
         return self.screen_stack[0].query_one(Transcript)
@@ -119,10 +100,6 @@ class KhepriApp(App[int]):
     def status(self) -> StatusBar:
         """The status line."""
         return self.screen_stack[0].query_one(StatusBar)
-
-    def get_line_filters(self) -> Sequence[LineFilter]:
-        """Return what every line passes on its way to the terminal."""
-        return [*super().get_line_filters(), self._harmless]
 
     def compose(self) -> ComposeResult:
         """Lay the screen out."""
@@ -146,12 +123,7 @@ class KhepriApp(App[int]):
         self._frames = self.set_interval(_FRAME_S, self._frame, pause=True)
         self.composer.focus()
         self.theme_changed_signal.subscribe(self, lambda theme: self.transcript.set_look(themes.look_of(theme)))
-        # The terminal has forgotten everything, and Textual draws again only where something changes or the size does.
-        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTERM, self.leave, _TERMINATED)
-        loop.add_signal_handler(signal.SIGHUP, self.leave, _HUNG_UP)
-        loop.add_signal_handler(signal.SIGINT, self.action_interrupt)
+        self.answer_signals()
         self.redraw()
         self.call_after_refresh(start.drawn)
         self.call_after_refresh(self.loader.load)
@@ -232,7 +204,8 @@ class KhepriApp(App[int]):
     def redraw(self) -> None:
         """Show the conversation from its history."""
         self.transcript.show_only(entries_of(self.conversation.history))
-        self.status.change(context_tokens=len(self.conversation.history.prompt))
+        # Speed and cache are those of a turn that may not be there any more.
+        self.status.change(context_tokens=len(self.conversation.history.prompt), speed="", cache="")
 
     def say(self, *entries: Entry) -> None:
         """Show something of Khepri's own."""
@@ -256,7 +229,9 @@ class KhepriApp(App[int]):
         selected = self.screen.get_selected_text() or self.composer.selected_text
         if selected:
             self.copy_to_clipboard(selected)
+            # What is selected no longer means a copy: the next press stops or leaves.
             self.screen.clear_selection()
+            self.composer.move_cursor(self.composer.cursor_location)
             self.notify(f"copied {len(selected):,} characters")
             return
         self._interrupted_s = now_s
@@ -264,24 +239,11 @@ class KhepriApp(App[int]):
             return
         if self.composer.text:
             self.composer.take()
-        self.notify("press Ctrl-C again to leave", timeout=_SECOND_PRESS_S)
+        self.notify("press again to leave", timeout=_SECOND_PRESS_S)
 
     def action_stop(self) -> None:
         """Stop what runs."""
         self._stop()
-
-    @contextmanager
-    def suspend(self) -> Iterator[None]:
-        """Stand aside for another program, whose interrupts are for that one."""
-        loop = asyncio.get_running_loop()
-        loop.remove_signal_handler(signal.SIGINT)
-        signal.signal(signal.SIGINT, lambda *_: None)
-        try:
-            with super().suspend():
-                yield
-        finally:
-            # What came meanwhile reaches the loop only now.
-            loop.call_later(_FRAME_S, loop.add_signal_handler, signal.SIGINT, self.action_interrupt)
 
     def action_leave(self) -> None:
         """Leave."""
@@ -292,11 +254,10 @@ class KhepriApp(App[int]):
         self.composer.take()
         self.exit(code)
 
-    def copy_to_clipboard(self, text: str) -> None:
-        """Put text into the clipboard of the user's own terminal, over SSH and through tmux as well."""
-        super().copy_to_clipboard(text)
-        if is_in_tmux():
-            run_aside(self, lambda: copy_through_tmux(text), lambda _: None, self.show_error)
+    def end_work(self) -> None:
+        """Stop what still runs when the screen is gone, and wait for the user's commands to end. Any thread."""
+        self.turns.stop()
+        self._wishes.end_commands()
 
     def action_help(self) -> None:
         """Show commands and keys."""

@@ -166,7 +166,7 @@ class SummaryEntry(StepEntry):
 
     def __init__(self, summary: str) -> None:
         super().__init__("summarised what was said before")
-        self.finish("the model goes on from the summary; this file keeps everything", summary, is_error=False)
+        self.finish("the model goes on from the summary; the session keeps everything", summary, is_error=False)
 
 
 def entries_of(history: History) -> list[Entry]:

@@ -30,9 +30,11 @@ from khepri.agent.words import (
     describe_call,
     describe_changes,
     describe_check,
+    describe_compacting,
     describe_end,
     describe_error,
     describe_outcome,
+    describe_speed,
     summarize,
 )
 from khepri.edits.review import Review
@@ -59,6 +61,7 @@ class Pump:
         self._ask_about = ask_about
         self._answer: AnswerEntry | None = None
         self._step: StepEntry | None = None
+        self._is_summarising = False
 
     def show(self, happened: Sequence[Event | Failed]) -> None:
         """Show what has happened since the last look."""
@@ -88,7 +91,7 @@ class Pump:
             case PrefillProgress() if event.total_tokens > event.done_tokens:
                 self._show_prefill(event)
             case Thinking():
-                self._show_speed("thinking", event)
+                self._show_speed("summarising" if self._is_summarising else "thinking", event)
             case ToolStarted(_, tool, arguments):
                 self._step = StepEntry(describe_call(tool, arguments))
                 self._transcript.add(self._step)
@@ -116,12 +119,12 @@ class Pump:
                 self._status.change(activity=f"checking: {command}")
             case CheckFinished():
                 self._show_work(*describe_check(event), is_error=not event.passed)
-            case Compacting(tokens, room):
-                self._transcript.add(
-                    NoteEntry(f"the context is nearly full ({tokens:,} of {room:,} tokens): summarising")
-                )
+            case Compacting():
+                self._is_summarising = True
+                self._transcript.add(NoteEntry(describe_compacting(event)))
                 self._status.change(activity="summarising")
             case Compacted(summary, _, before, after):
+                self._is_summarising = False
                 self._transcript.add(SummaryEntry(summary))
                 self._transcript.add(NoteEntry(f"{before:,} tokens became {after:,}"))
             case Finished():
@@ -171,7 +174,7 @@ class Pump:
         usage, timing = event.usage, event.timing
         self._end()
         self._status.change(
-            speed=f"{timing.decode_tokens_per_s:.1f} tokens/s ({describe_acceptance(timing.acceptance_rate)})",
+            speed=describe_speed(timing.decode_tokens_per_s, timing.acceptance_rate),
             cache=f"{usage.cached_tokens:,}/{usage.prompt_tokens:,} cached",
         )
 
@@ -186,4 +189,5 @@ class Pump:
     def _end(self) -> None:
         self._answer = None
         self._step = None
+        self._is_summarising = False
         self._status.change(activity="")

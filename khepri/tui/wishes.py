@@ -4,13 +4,13 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from khepri import paths
 from khepri.agent.commands import Outcome, Wish
 from khepri.agent.listings import commands_text, describe_age, describe_size, models_text
 from khepri.agent.recording import SessionInfo
-from khepri.agent.words import fenced
+from khepri.agent.words import counted, fenced
 from khepri.edits.checks import CheckOutcome
 from khepri.edits.review import Review
 from khepri.models.stores import Model, discover, find
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from khepri.tui.app import KhepriApp
 
 T = TypeVar("T")
+_END_S: Final = 2.0
 
 
 class Wishes:
@@ -30,7 +31,8 @@ class Wishes:
 
     def __init__(self, app: "KhepriApp") -> None:
         self._app = app
-        self._commands: set[threading.Event] = set()
+        # What stops each command of the user's that runs, and what tells that it has ended.
+        self._commands: dict[threading.Event, threading.Event] = {}
 
     def fulfil(self, outcome: Outcome) -> None:
         """Do what a command asked for, and show what it said."""
@@ -94,14 +96,15 @@ class Wishes:
             return
         entry = StepEntry(f"! {command}")
         self._app.say(entry)
-        cancelled = threading.Event()
-        self._commands.add(cancelled)
+        cancelled, ended = threading.Event(), threading.Event()
+        self._commands[cancelled] = ended
 
         def run() -> CheckOutcome:
             try:
                 return self._app.conversation.run_shell(command, cancelled)
             finally:
-                self._commands.discard(cancelled)
+                self._commands.pop(cancelled)
+                ended.set()
 
         def show(outcome: CheckOutcome) -> None:
             said = f"{outcome.summary} ({outcome.confinement or 'not confined'}, {outcome.duration_ms / 1000:.1f} s)"
@@ -124,6 +127,13 @@ class Wishes:
             cancelled.set()
         return bool(running)
 
+    def end_commands(self) -> None:
+        """Stop the commands of the user's that run, and wait a moment at most until they have ended. Any thread."""
+        running = tuple(self._commands.values())
+        self.stop_commands()
+        for ended in running:
+            ended.wait(_END_S)
+
     def _take_chosen_model(self, name: str | None) -> None:
         if name is not None and name != self._app.status.status.model:
             self._take_model(name)
@@ -131,9 +141,7 @@ class Wishes:
     def _take_model(self, name: str) -> None:
         def take(model: Model) -> None:
             if self._app.turns.is_busy:
-                self._app.say(
-                    NoteEntry("another model has to wait for the end of the answer: stop it with Esc, or wait")
-                )
+                self._app.say(NoteEntry("another model has to wait for the end of the answer: stop it, or wait"))
                 return
             self._app.turns.serve_with(None)
             self._app.status.change(model=model.name, activity=f"loading {model.name}")
@@ -152,7 +160,8 @@ class Wishes:
             Choice(
                 info.session_id,
                 info.title,
-                f"{describe_age(info.changed, now)}, {info.turns} turns{', this one' * (info.session_id == current)}",
+                f"{describe_age(info.changed, now)}, {counted(info.turns, 'turn')}"
+                f"{', this one' * (info.session_id == current)}",
             )
             for info in sessions
         ]

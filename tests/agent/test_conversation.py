@@ -22,6 +22,7 @@ from khepri.agent.events import (
     PlanMade,
     ReviewRequested,
     StepFinished,
+    Thinking,
 )
 from khepri.agent.export import ExportFormat, export
 from khepri.agent.recording import Recording
@@ -239,7 +240,9 @@ def test_a_conversation_is_summarised_when_the_user_asks_and_goes_on_from_it(
     ask(conversation, "Where is retry?")
     started = run(conversation, "/compact")
     assert started.task is not None
-    finished = list(started.task.events())[-1]
+    events = list(started.task.events())
+    told, finished = [type(event) for event in events], events[-1]
+    assert Thinking in told[told.index(Compacting) : told.index(Compacted)]  # it is seen how far the summary is
     assert isinstance(finished, Finished)
     assert finished.stop_reason == "compacted"
     ask(conversation, "And then?")
@@ -293,7 +296,7 @@ def test_what_a_change_did_is_told_from_the_file_alone(root: Path) -> None:
     told.close()
     (turn,) = Recording(root / "one.jsonl", root, "tiny").history.turns
     assert turn.notices == [("1. rename a to b", False), ("1 of 1: renamed a", False)]
-    assert [(work.title, work.is_error) for work in turn.work] == [("wrote 1 files", False), ("check pytest -q", True)]
+    assert [(work.title, work.is_error) for work in turn.work] == [("wrote 1 file", False), ("check pytest -q", True)]
     assert "-a\n+b\n" in turn.work[0].text
     assert turn.work[1].text == "1 failed"
 
@@ -374,6 +377,17 @@ def test_commands_are_told_from_paths_and_may_be_shortened(make: MakeConversatio
     with pytest.raises(UsageError, match="has to wait"):
         find_command("/new", is_busy=True)
     conversation.close()
+
+
+def test_what_follows_a_command_is_its_argument_or_is_refused() -> None:
+    assert find_command("/refactor\n\nrename a to b\nand c to d", is_busy=False)[1] == "rename a to b\nand c to d"
+    for name, command in COMMANDS.items():
+        if command.argument:
+            assert find_command(f"/{name}  one two ", is_busy=False) == (command, "one two")
+        else:
+            with pytest.raises(UsageError, match="takes nothing after it"):
+                find_command(f"/{name} one", is_busy=False)
+        assert find_command(f" /{name} ", is_busy=False) == (command, "")
 
 
 def test_every_command_of_the_table_can_be_run(make: MakeConversation) -> None:

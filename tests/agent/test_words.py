@@ -1,10 +1,22 @@
 """Calls are told in words."""
 
+from khepri.agent.events import Finished, Timing, Usage
 from khepri.agent.protocol import ToolCall
-from khepri.agent.words import describe_planned
+from khepri.agent.words import counted, describe_planned, summarize
 
 
 def test_a_call_is_described_in_words() -> None:
     call = ToolCall("rename", {"path": "a.py", "symbol": "X", "new_name": "Y"})
     assert describe_planned(call) == "rename a.py X to Y"
     assert describe_planned(ToolCall("rewrite", {"path": "a.py"})) == "rewrite a.py"
+
+
+def test_things_are_counted_in_words() -> None:
+    assert [counted(number, "turn") for number in (0, 1, 2000)] == ["0 turns", "1 turn", "2,000 turns"]
+
+
+def test_no_speed_is_told_where_nothing_was_written() -> None:
+    timing = Timing(1.0, 0.0, 1.0, 1.0, None, 1.0, 1.0)
+    told = summarize(Finished("", (), Usage(10, 5, 0), timing, "tiny", "interrupted"))
+    assert "· 0 tokens ·" in told
+    assert "tokens/s" not in told

@@ -4,6 +4,7 @@ import threading
 from contextlib import nullcontext
 from pathlib import Path
 
+import psutil
 import pytest
 from textual import events
 from textual.widgets import Input, SelectionList
@@ -199,6 +200,27 @@ async def test_a_command_of_the_shell_is_shown_and_stopped(make_app: MakeApp) ->
         assert not app._wishes._commands
         await pilot.press(*"!exit 3", "enter")
         await wait_until(pilot, lambda: "→ exit status 3" in said_lines(app))
+
+
+async def test_a_command_of_the_shell_ends_with_the_app(make_app: MakeApp, root: Path) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await pilot.press(*"!echo $$ > pid; sleep 600", "enter")
+        await wait_until(pilot, lambda: (root / "pid").exists() and bool((root / "pid").read_text().strip()))
+        app.leave(0)
+    app.end_work()
+    assert not app._wishes._commands
+    assert not psutil.pid_exists(int((root / "pid").read_text()))
+
+
+async def test_a_second_press_means_no_copy_any_more(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await pilot.press(*"half a question", "shift+home", "ctrl+c")
+        assert app.clipboard == "half a question"
+        assert app.composer.text == "half a question"
+        await pilot.press("ctrl+c")
+        assert app.composer.text == ""
 
 
 def said_lines(app: KhepriApp) -> str:

@@ -16,6 +16,7 @@ from textual.widgets import Footer, Label, SelectionList
 from textual.widgets.selection_list import Selection
 from textual_diff_view import DiffView
 
+from khepri.agent.words import counted
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.review import Decision, Review
 from khepri.edits.soundness import new_fault
@@ -47,7 +48,9 @@ class ReviewScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """Lay out the hunks at the left and the diff of one file at the right."""
         changes = self._review.changes
-        head = f"{changes.title} · {len(changes.files)} files, +{changes.added_lines} -{changes.removed_lines}"
+        head = (
+            f"{changes.title} · {counted(len(changes.files), 'file')}, +{changes.added_lines} -{changes.removed_lines}"
+        )
         yield Label(Content(printable(head)))
         with Horizontal():
             yield SelectionList[Choice](*_selections(self._files), compact=True)

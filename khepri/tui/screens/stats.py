@@ -11,7 +11,7 @@ from textual.widgets import Label
 from textual_plotext import PlotextPlot
 
 from khepri.agent.events import Finished
-from khepri.agent.words import describe_acceptance
+from khepri.agent.words import counted, describe_speed
 
 
 class Stats(ModalScreen[None]):
@@ -68,9 +68,9 @@ def totals(finished: Sequence[Finished]) -> str:
     seconds = sum(each.timing.total_ms for each in finished) / 1000
     speeds = [each.timing.decode_tokens_per_s for each in finished if each.timing.decode_tokens_per_s]
     rates = [each.timing.acceptance_rate for each in finished if each.timing.acceptance_rate is not None]
-    acceptance = describe_acceptance(sum(rates) / len(rates) if rates else None)
-    speed = f"{sum(speeds) / len(speeds):.1f} tokens/s ({acceptance})" if speeds else "nothing written yet"
-    return f"{len(finished)} turns · {tokens:,} tokens in {seconds:,.0f} s · {speed}"
+    mean = sum(speeds) / len(speeds) if speeds else 0.0
+    speed = describe_speed(mean, sum(rates) / len(rates) if rates else None) or "nothing written yet"
+    return f"{counted(len(finished), 'turn')} · {counted(tokens, 'token')} in {seconds:,.0f} s · {speed}"
 
 
 def cached_share(finished: Finished) -> float | None:

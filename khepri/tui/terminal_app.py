@@ -1,0 +1,83 @@
+"""Textual's app as a real terminal wants it.
+
+What is drawn is harmless, signals end or stop the app in good order, it stands aside for other programs, and what is
+copied arrives. What is on the screen is not known here.
+"""
+
+import asyncio
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from textual.app import App
+from textual.filter import LineFilter
+
+from khepri.tui.background import run_aside
+from khepri.tui.clipboard import copy_through_tmux, is_in_tmux
+from khepri.tui.driver import TerminalDriver
+from khepri.tui.harmless import Harmless
+
+_TERMINATED: Final = 143
+_HUNG_UP: Final = 129
+_LATE_S: Final = 1 / 30
+
+
+class TerminalApp(App[int]):
+    """An app on a whole terminal. The event loop's thread only."""
+
+    def __init__(self) -> None:
+        super().__init__(driver_class=TerminalDriver)
+        self._harmless = Harmless()
+
+    @property
+    def defect(self) -> Exception | None:
+        """What ended the app, if that was an error that nobody foresaw."""
+        return self._exception
+
+    def _fatal_error(self) -> None:
+        # Textual would print all local variables. Whoever runs the app says what went wrong, once the screen is gone.
+        self._close_messages_no_wait()
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Return what every line passes on its way to the terminal."""
+        return [*super().get_line_filters(), self._harmless]
+
+    def answer_signals(self) -> None:
+        """Answer the signals of the terminal and the system from here on, and draw everything after a suspension."""
+        # The terminal has forgotten everything, and Textual draws again only where something changes or the size does.
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self.leave, _TERMINATED)
+        loop.add_signal_handler(signal.SIGHUP, self.leave, _HUNG_UP)
+        loop.add_signal_handler(signal.SIGINT, self.action_interrupt)
+
+    def action_interrupt(self) -> None:
+        """Do what an interrupt asks for: leave."""
+        self.leave(0)
+
+    def leave(self, code: int) -> None:
+        """End the app with an exit code."""
+        self.exit(code)
+
+    @contextmanager
+    def suspend(self) -> Iterator[None]:
+        """Stand aside for another program, whose interrupts are for that one."""
+        loop = asyncio.get_running_loop()
+        loop.remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, lambda *_: None)
+        try:
+            with super().suspend():
+                yield
+        finally:
+            # What came meanwhile reaches the loop only now.
+            loop.call_later(_LATE_S, loop.add_signal_handler, signal.SIGINT, self.action_interrupt)
+
+    def copy_to_clipboard(self, text: str) -> None:
+        """Put text into the clipboard of the user's own terminal, over SSH and through tmux as well."""
+        super().copy_to_clipboard(text)
+        if is_in_tmux():
+            run_aside(self, lambda: copy_through_tmux(text), lambda _: None, self._say_not_copied)
+
+    def _say_not_copied(self, error: BaseException) -> None:
+        self.notify(f"tmux did not take it: {error}", severity="error", markup=False)
