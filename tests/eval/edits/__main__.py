@@ -5,7 +5,8 @@ goes the way of ``khepri refactor --yes``; the model is loaded once. A wrong edi
 are written one by one, and a run that finds some of them goes on with the rest: ``--seconds`` bounds a run.
 
 ``--form file`` and ``--form blocks`` do the tasks that take thought in another form, on the targets that the model
-chose when it wrote functions; ``--sample 12`` does a dozen of them.
+chose when it wrote functions; ``--sample 12`` does a dozen of them. ``--targets FILE`` gives every form the targets of
+an earlier run, functions too, so that the times compare the writing alone.
 """
 
 import argparse
@@ -224,8 +225,12 @@ class Bench:
         )
 
 
-def read_result(line: str) -> EditResult:
-    """Return the result that a line of the output holds."""
+def read_results(path: Path) -> list[EditResult]:
+    """Return the results that a file holds, one a line."""
+    return [_read_result(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def _read_result(line: str) -> EditResult:
     fields: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(line).items()
     }
@@ -263,19 +268,22 @@ def main() -> int:
     parser.add_argument(
         "--sample", type=int, metavar="N", help="N of the tasks that take thought, every second one: for the forms"
     )
+    parser.add_argument(
+        "--targets", type=Path, metavar="FILE", help="results in whole functions whose targets are given to every form"
+    )
     parser.add_argument("--model", help="model to use instead of the default")
     parser.add_argument("--output", type=Path, default=Path("build/edits.jsonl"), help="one result a line; resumed")
     parser.add_argument("--seconds", type=float, default=1e9, help="start no task after that")
     options = parser.parse_args()
     started_s = time.monotonic()
-    done: list[EditResult] = []
-    if options.output.exists():
-        done = [read_result(line) for line in options.output.read_text(encoding="utf-8").splitlines()]
-    targets = {each.id: each.targets for each in done if each.form == "function"}
+    done = read_results(options.output) if options.output.exists() else []
+    chosen = read_results(options.targets) if options.targets else done
+    targets = {each.id: each.targets for each in chosen if each.form == "function"}
     tasks = [task for task in load_tasks() if not options.only or any(word in task.id for word in options.only)]
     if options.sample:
         tasks = [task for task in tasks if task.kind == "model"][: 2 * options.sample : 2]
-    if options.form != "function":
+    are_given = options.targets or options.form != "function"
+    if are_given:
         tasks = [task for task in tasks if task.kind == "model" and targets.get(task.id)]
     known = {(each.id, each.form) for each in done}
     left = [task for task in tasks if (task.id, options.form) not in known]
@@ -287,8 +295,7 @@ def main() -> int:
                 for task in left:
                     if time.monotonic() - started_s > options.seconds:
                         break
-                    chosen = targets.get(task.id, ()) if options.form != "function" else ()
-                    result = bench.do(task, chosen, Path(folder) / "work")
+                    result = bench.do(task, targets[task.id] if are_given else (), Path(folder) / "work")
                     done.append(result)
                     print(json.dumps(asdict(result), ensure_ascii=False), file=output, flush=True)
                     mark = "pass" if result.passes else "FAIL"
