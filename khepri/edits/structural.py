@@ -1,19 +1,20 @@
 """Replaces code by its structure, in many languages, with ast-grep.
 
 A pattern is code with holes: ``$NAME`` stands for one node and ``$$$NAME`` for any number of them, as in
-``os.path.join($$$PARTS)``. What a hole took is put where the replacement names it.
+``os.path.join($$$PARTS)``. What a hole took is put where the replacement names it, in brackets where it needs them.
 """
 
 import re
 from typing import Final
 
-from ast_grep_py import SgNode, SgRoot
-
 from khepri.edits.change import FileChange, change_set
 from khepri.edits.exact import replace_text
+from khepri.edits.filling import HOLE, fill
 from khepri.edits.locate import Source, read_source
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename import Refactoring
+from khepri.edits.scopes import names_of
+from khepri.edits.soundness import new_fault
 from khepri.edits.workspace import Workspace
 from khepri.errors import ToolError
 from khepri.repo.grammars import grammar_of
@@ -23,7 +24,7 @@ _LANGUAGES: Final = frozenset(
     "python javascript typescript tsx go rust java kotlin scala c cpp csharp ruby php bash lua swift".split()
 )
 """Grammars of ours that ast-grep has under the same name; it panics on others."""
-_HOLE: Final = re.compile(r"\$\$\$([A-Z_][A-Z0-9_]*)|\$([A-Z_][A-Z0-9_]*)")
+_MOST_SHOWN: Final = 5
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{2,}")
 
 
@@ -40,39 +41,54 @@ def replace_code(
         glob: Only files that match it.
 
     Raises:
-        EditRefusedError: Nothing matches, the replacement has a hole that the pattern has not, or nothing would change.
+        EditRefusedError: Nothing matches, the replacement has a hole that the pattern has not, a file would not be
+            valid any more, or nothing would change.
         ToolError: The path or the glob is refused.
     """
-    holes = {match.group(1) or match.group(2) for match in _HOLE.finditer(pattern)}
-    missing = [match.group() for match in _HOLE.finditer(replacement) if (match[1] or match[2]) not in holes]
+    holes = {match.group(1) or match.group(2) for match in HOLE.finditer(pattern)}
+    missing = [match.group() for match in HOLE.finditer(replacement) if (match[1] or match[2]) not in holes]
     if missing:
         raise EditRefusedError(
             Refusal.NOT_POSSIBLE, f"{missing[0]} is in the replacement and not in the pattern", "name the same holes"
         )
-    if not _WORD.search(_HOLE.sub("", pattern)):
+    if not _WORD.search(HOLE.sub("", pattern)):
         raise EditRefusedError(
             Refusal.NOT_POSSIBLE, f"the pattern {pattern[:60]!r} would match anything", "write some code into it"
         )
-    words = _WORD.findall(_HOLE.sub(" ", pattern))
+    words = _WORD.findall(HOLE.sub(" ", pattern))
     found: list[FileChange] = []
-    matches = 0
+    matches, left, notes = 0, [], []
     folder = workspace.repository.relative(workspace.repository.resolve(path)) if path else "."
     for name in select_files(workspace.files(), folder, glob):
         source = _source(workspace, name, words)
         if source is None:
             continue
-        text, count = _replaced(source, pattern, replacement)
-        matches += count
-        if text != source.text:
-            found.append(FileChange(source.path, source.data, replace_text(source.data, text)))
+        language = grammar_of(source.path)
+        assert language is not None
+        filled = fill(source.text, language.name, pattern, replacement.strip())
+        matches += filled.count + len(filled.left)
+        left += [f"{source.path}:{line}" for line in filled.left]
+        if filled.text != source.text:
+            change = FileChange(source.path, source.data, replace_text(source.data, filled.text))
+            _check_valid(change)
+            notes += _undefined(change)
+            found.append(change)
     title = f"replace {pattern} with {replacement}"
     if not matches:
         raise EditRefusedError(
             Refusal.NO_TARGET, f"no code has the shape {pattern}", "check the pattern against a line that should match"
         )
+    if not found and left:
+        raise EditRefusedError(
+            Refusal.NOT_POSSIBLE,
+            f"{title}: what stands at {left[0]} would mean something else",
+            "write the pattern so that it takes the whole expression or statement",
+        )
     if not found:
         raise EditRefusedError(Refusal.NO_OP, f"{title}: nothing would change")
-    return Refactoring(change_set(title, found), (f"{matches} places match",))
+    if left:
+        notes.insert(0, f"{len(left)} of them would mean something else and were left: {', '.join(left[:_MOST_SHOWN])}")
+    return Refactoring(change_set(title, found), (f"{matches} places match", *notes))
 
 
 def _source(workspace: Workspace, path: str, words: list[str]) -> Source | None:
@@ -87,27 +103,24 @@ def _source(workspace: Workspace, path: str, words: list[str]) -> Source | None:
     return source if all(word in source.text for word in words) else None
 
 
-def _replaced(source: Source, pattern: str, replacement: str) -> tuple[str, int]:
-    language = grammar_of(source.path)
-    assert language is not None
-    text = source.text
-    nodes: list[SgNode] = []
-    for node in SgRoot(text, language.name).root().find_all(pattern=pattern):
-        # A match inside another one would be written over by it.
-        if not nodes or node.range().start.index >= nodes[-1].range().end.index:
-            nodes.append(node)
-    for node in reversed(nodes):
-        place = node.range()
-        text = text[: place.start.index] + _filled(node, text, replacement) + text[place.end.index :]
-    return text, len(nodes)
+def _check_valid(change: FileChange) -> None:
+    fault = new_fault(change)
+    if fault is not None:
+        raise EditRefusedError(
+            Refusal.SYNTAX,
+            f"{change.path} would not be valid any more: {fault.message} in line {fault.line}",
+            "let the pattern and the replacement be whole expressions or statements",
+        )
 
 
-def _filled(node: SgNode, text: str, replacement: str) -> str:
-    def fill(match: re.Match[str]) -> str:
-        if match[1]:
-            many = node.get_multiple_matches(match[1])
-            return text[many[0].range().start.index : many[-1].range().end.index] if many else ""
-        one = node.get_match(match[2])
-        return one.text() if one is not None else ""
-
-    return _HOLE.sub(fill, replacement)
+def _undefined(change: FileChange) -> list[str]:
+    """Return notes on names that the replacement uses and a Python file does not know."""
+    if not change.path.endswith(".py"):
+        return []
+    before, after = (names_of(text) for text in (change.old_text, change.new_text))
+    if before is None or after is None:
+        return []
+    return [
+        f"{change.path}:{after.line_of_unresolved(name)} has {name}, and nothing defines it there: import it"
+        for name in sorted(after.needed.keys() - before.unresolved.keys())
+    ]

@@ -1,0 +1,108 @@
+"""A replacement means in every place what it says, whatever its holes took and wherever it comes to stand."""
+
+import ast
+import copy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from khepri.edits.filling import fill
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "pattern", "replacement", "after"),
+    [
+        ("python", "2 * half(x + 1)", "half($A)", "$A / 2", "2 * ((x + 1) / 2)"),
+        ("python", "half(x) + 1", "half($A)", "$A / 2", "x / 2 + 1"),
+        ("python", "f(x) == True", "f($A)", "$A == 1", "(x == 1) == True"),
+        ("python", "f(x)[0]", "f($A)", "$A, 1", "(x, 1)[0]"),
+        ("python", "é = '😀'; x = await f(await y)", "await f($A)", "$A.z", "é = '😀'; x = (await y).z"),
+        ("python", "g(f(f(a), f(b)))", "f($$$A)", "h(1, $$$A)", "g(h(1, h(1, a), h(1, b)))"),
+        ("python", "f(x + 1)", "f($A)", "'$A'", "'x + 1'"),
+        ("python", "f(x)\n", "f($A)", "f($A)  # why", "f(x)  # why\n"),
+        ("javascript", "const z = 2 * half(x + 1);", "half($A)", "$A / 2", "const z = 2 * ((x + 1) / 2);"),
+        (
+            "go",
+            "package m\n\nvar z = 2 * half(x + 1)\n",
+            "half($A)",
+            "$A / 2",
+            "package m\n\nvar z = 2 * ((x + 1) / 2)\n",
+        ),
+    ],
+)
+def test_a_piece_that_would_fall_apart_gets_brackets_and_no_other(
+    language: str, text: str, pattern: str, replacement: str, after: str
+) -> None:
+    filled = fill(text, language, pattern, replacement)
+    assert (filled.text, filled.left) == (after, ())
+
+
+def test_what_brackets_do_not_help_is_left_and_told() -> None:
+    filled = fill("f(x)\nf(a=1)\nf(y)\n", "python", "f($A)", "g($A * 2)")
+    assert (filled.text, filled.count, filled.left) == ("g(x * 2)\nf(a=1)\ng(y * 2)\n", 2, (2,))
+
+
+class _Substitution(ast.NodeTransformer):
+    """The oracle: the same on Python's own tree, where nothing can fall apart."""
+
+    def __init__(self, replacement: ast.expr) -> None:
+        self._replacement = replacement
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        left, right = node.args
+        filled = _Holes(left, right).visit(copy.deepcopy(self._replacement))
+        assert isinstance(filled, ast.expr)
+        return filled
+
+
+class _Holes(ast.NodeTransformer):
+    def __init__(self, left: ast.expr, right: ast.expr) -> None:
+        self._holes = {"LEFT": left, "RIGHT": right}
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return copy.deepcopy(self._holes.get(node.id, node))
+
+
+_EXPRESSIONS = st.recursive(
+    st.sampled_from(["x", "y", "12", "'s'", "x.z"]),
+    lambda inner: st.one_of(
+        st.tuples(
+            inner,
+            st.sampled_from(["+", "-", "*", "**", "/", "<", "==", "in", "not in", "and", "or", "if x else"]),
+            inner,
+        ).map(lambda each: f"({each[0]}) {each[1]} ({each[2]})"),
+        st.tuples(st.sampled_from(["not", "-", "~", "lambda: ", "lambda q=x: "]), inner).map(
+            lambda each: f"{each[0]} ({each[1]})"
+        ),
+        st.tuples(inner, inner).map(lambda each: f"f({each[0]}, {each[1]})"),
+        st.tuples(inner, inner).map(lambda each: f"({each[0]})[{each[1]}]"),
+        st.tuples(inner, inner).map(lambda each: f"[{each[0]}, *({each[1]})]"),
+    ),
+    max_leaves=8,
+)
+
+
+@given(
+    _EXPRESSIONS,
+    st.sampled_from(
+        [
+            *(
+                "$LEFT + $RIGHT",
+                "$LEFT - $LEFT",
+                "$RIGHT ** $LEFT",
+                "$LEFT < $RIGHT",
+                "$RIGHT if $LEFT else z",
+                "-$LEFT",
+            ),
+            *("g($RIGHT, $LEFT)", "lambda: $LEFT", "not $RIGHT", "$LEFT, $RIGHT", "[$RIGHT, *$LEFT]", "$LEFT.q", "z"),
+        ]
+    ),
+)
+def test_what_is_written_means_what_the_tree_says(written: str, replacement: str) -> None:
+    text = ast.unparse(ast.parse(written))  # without a bracket more than it needs
+    filled = fill(text, "python", "f($LEFT, $RIGHT)", replacement)
+    expected = _Substitution(ast.parse(replacement.replace("$", ""), mode="eval").body).visit(ast.parse(text))
+    assert not filled.left
+    assert ast.dump(ast.parse(filled.text)) == ast.dump(expected), filled.text
