@@ -69,6 +69,30 @@ def passing_modules(modules: Modules, module: str, name: str, changes: ChangeSet
     return frozenset(found)
 
 
+def star_passers(workspace: Workspace, modules: Modules, passing: frozenset[str], name: str) -> frozenset[str]:
+    """Return the modules that have a name by an import of everything (``*``) from others that have it, or by several.
+
+    Args:
+        workspace: Where the modules lie.
+        modules: Their names.
+        passing: Those that are known to have the name.
+        name: The name; one that begins with an underscore is not passed on.
+    """
+    if name.startswith("_"):
+        return frozenset()
+    stars: dict[str, set[str]] = {}
+    for path in workspace.files():
+        data = workspace.read(path) if path.endswith(".py") else None
+        tree = _parse(data) if data is not None and b"import *" in data else None
+        if tree is not None and data is not None and name not in _defined(data):
+            sources = {each.module for each in _imports(tree, modules.package(path), is_star=True)}
+            stars.setdefault(modules.name(path), set()).update(sources)
+    found: set[str] = set()
+    while new := {module for module, sources in stars.items() if sources & (passing | found)} - found - passing:
+        found |= new
+    return frozenset(found)
+
+
 def check_imports(workspace: Workspace, changes: ChangeSet) -> None:
     """Make sure that a change leaves no import behind whose name is gone, and no file that cannot be parsed.
 
@@ -232,14 +256,15 @@ def _gone(change: FileChange) -> frozenset[str]:
     return before - after
 
 
-def _imports(tree: ast.Module, package: str) -> Iterator[_Import]:
+def _imports(tree: ast.Module, package: str, *, is_star: bool = False) -> Iterator[_Import]:
+    """Yield what is imported by its name from modules, or else everything that is imported without one."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.ImportFrom):
             continue
         base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
         module = ".".join([*base, *([node.module] if node.module else [])])
         for alias in node.names:
-            if alias.name != "*":
+            if (alias.name == "*") == is_star:
                 yield _Import(module, alias.name, node.lineno)
 
 

@@ -5,6 +5,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from khepri.edits.change import ChangeSet, FileChange, change_set
+from khepri.edits.coroutines import with_waiting
 from khepri.edits.exact import replace_text
 from khepri.edits.imports import check_imports, check_passed_on, redirect_imports, refuse_circle
 from khepri.edits.inline_safety import function_of, repeated_call, torn_call
@@ -87,7 +88,8 @@ def extract(workspace: Workspace, path: str, start_line: int, end_line: int, new
         end = project.place(source.text, sum(len(line) + 1 for line in lines[:end_line]))
         return ExtractMethod(project.project, project.file(source.path), start, end).get_changes(new_name)
 
-    changes = change_set(title, [_spaced(change, new_name) for change in project.change_of(title, run).files])
+    extracted = [_spaced(change, new_name) for change in project.change_of(title, run).files]
+    changes = change_set(title, [with_waiting(change, new_name) for change in extracted])
     check_imports(workspace, changes)
     check_passed_on(workspace, changes)
     return Refactoring(changes, check_sound(changes))

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 from khepri.edits.accessors import with_accessors
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
-from khepri.edits.imports import Modules, check_imports, check_passed_on, passing_modules
+from khepri.edits.imports import Modules, check_imports, check_passed_on, passing_modules, star_passers
 from khepri.edits.leftovers import leftovers
 from khepri.edits.locate import Target, find_target, read_python
-from khepri.edits.mentions import rename_mentions
+from khepri.edits.mentions import public_names, rename_mentions
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rope_project import RopeProject
 from khepri.edits.soundness import check_sound
@@ -162,10 +162,14 @@ def _with_mentions(
     names = Modules(workspace)
     module = names.name(path)
     changed = {change.path: change for change in changes.files}
+    starred: frozenset[str] = frozenset()
     if target is None:
         modules = frozenset({module.rpartition(".")[0]} - {""})
     else:
         modules = passing_modules(names, module, old, changes)
+        starred = star_passers(workspace, names, modules, old)
+        _refuse_hiding(target, new, starred)
+        modules |= starred
     for file in workspace.files():
         if not file.endswith(".py"):
             continue
@@ -177,10 +181,21 @@ def _with_mentions(
         if data is None or old.encode() not in data:
             continue
         text = decode(data).text
-        renamed = rename_mentions(text, old, new, modules=modules, is_bound=target is not None and change is not None)
+        is_bound = target is not None and (change is not None or names.name(file) in starred)
+        renamed = rename_mentions(text, old, new, modules=modules, is_bound=is_bound)
         if renamed != text:
             changed[file] = FileChange(file, before, replace_text(data, renamed))
     return replace(changes, files=change_set("", list(changed.values())).files)
+
+
+def _refuse_hiding(target: Target, new: str, starred: frozenset[str]) -> None:
+    """Refuse a name that an import of everything would not pass on any more."""
+    if starred and new.startswith("_") and target.name not in public_names(target.source.text):
+        raise EditRefusedError(
+            Refusal.NOT_POSSIBLE,
+            f"{min(starred)} has {target.name} by an import of everything (*), which leaves out what begins with _",
+            f"import {target.name} by its name there first, or choose another name",
+        )
 
 
 def _left(workspace: Workspace, project: RopeProject, changes: ChangeSet, path: str, name: str) -> list[str]:

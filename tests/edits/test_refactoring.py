@@ -171,6 +171,52 @@ def test_lines_become_a_function_of_their_own(root: Path, workspace: Workspace) 
     assert runs(root, done)
 
 
+WAITING = """import asyncio
+
+
+class Link:
+    async def read(self, count):
+        total = 0
+        for number in range(count):
+            part = await asyncio.sleep(0, number)
+            total += part
+        async with asyncio.Lock():
+            total += 1
+        return total
+
+    async def twice(self):
+        return await self.read(2) * 2
+
+
+async def top(count):
+    found = [each async for each in parts(count)]
+    later = lambda: parts(count)
+    return found, later
+
+
+async def parts(count):
+    for number in range(count):
+        yield number
+
+
+print(asyncio.run(Link().twice()), asyncio.run(top(2))[0])
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "is_waiting"), [(7, 9, True), (10, 11, True), (15, 15, True), (19, 19, True), (20, 20, False)]
+)
+def test_lines_that_wait_become_a_function_that_is_waited_for(
+    root: Path, first: int, last: int, is_waiting: bool
+) -> None:
+    (root / "wait.py").write_text(WAITING, encoding="utf-8")
+    text = after(extract(Workspace(Repository.open(root)), "wait.py", first, last, "part"), "wait.py")
+    assert ("async def part(" in text) == is_waiting
+    (root / "wait.py").write_text(text, encoding="utf-8")
+    done = subprocess.run([sys.executable, "-W", "error", "wait.py"], cwd=root, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("4 [0, 1]\n", "")
+
+
 def test_a_function_is_inlined_only_if_nothing_is_left_behind(root: Path, workspace: Workspace) -> None:
     with pytest.raises(EditRefusedError, match="would be left") as caught:
         inline(workspace, "pkg/net.py", "Session.send")
@@ -268,14 +314,32 @@ def test_what_another_module_passes_on_with_everything_else_stays(root: Path, wo
     workspace.repository.refresh()
     refusal = r"pkg/__init__.py names twice in its __all__"
     with pytest.raises(EditRefusedError, match=refusal) as caught:
-        rename(workspace, "pkg/net.py", "twice", "doubled")
-    assert caught.value.hint
-    with pytest.raises(EditRefusedError, match=refusal) as caught:
         move(workspace, "pkg/net.py", "twice", "pkg/new.py")
     assert caught.value.hint
-    (root / "pkg" / "__init__.py").write_text('from pkg.net import twice\n\n__all__ = ["twice"]\n', encoding="utf-8")
+
+
+def test_a_name_is_renamed_through_imports_of_everything(root: Path, workspace: Workspace) -> None:
+    (root / "pkg" / "wide.py").write_text("from .net import *  # Session\n", encoding="utf-8")
+    (root / "pkg" / "__init__.py").write_text('from .wide import *\n\n__all__ = ["Session"]\n', encoding="utf-8")
+    (root / "pkg" / "own.py").write_text("from .wide import *\n\n\nclass Session: ...\n", encoding="utf-8")
+    (root / "app.py").write_text(
+        'import pkg\nfrom pkg import Session\n\nNAME = "pkg.Session"\nassert Session is pkg.Session\n', encoding="utf-8"
+    )
     workspace.repository.refresh()
-    assert '__all__ = ["doubled"]' in after(rename(workspace, "pkg/net.py", "twice", "doubled"), "pkg/__init__.py")
+    done = rename(workspace, "pkg/net.py", "Session", "Talk")
+    assert '__all__ = ["Talk"]' in after(done, "pkg/__init__.py")
+    assert 'NAME = "pkg.Talk"\nassert Talk is pkg.Talk\n' in after(done, "app.py")
+    assert "pkg/own.py" not in done.changes.paths
+    assert runs(root, done)
+    subprocess.run([sys.executable, "app.py"], cwd=root, check=True)
+
+
+def test_a_name_that_an_import_of_everything_would_leave_out_is_refused(root: Path, workspace: Workspace) -> None:
+    (root / "pkg" / "__init__.py").write_text("from .net import *\n", encoding="utf-8")
+    workspace.repository.refresh()
+    with pytest.raises(EditRefusedError, match=r"pkg has twice by an import of everything") as caught:
+        rename(workspace, "pkg/net.py", "twice", "_twice")
+    assert caught.value.hint
 
 
 def test_nothing_of_the_repository_is_executed_and_nothing_is_written(root: Path, workspace: Workspace) -> None:
