@@ -168,13 +168,13 @@ class ChangeRun:
 
     def _plan(self) -> tuple[tuple[ToolCall, ...], int]:
         """Return the calls, and how many of them are done already."""
-        stored = self._parts.plans.load(self._instruction.text, self._workspace)
-        if stored is not None and stored.done < len(stored.calls) and not self._instruction.targets:
+        stored, targeted = self._parts.plans.load(self._instruction.text, self._workspace), self._targeted()
+        if stored is not None and stored.done < len(stored.calls) and targeted in ((), stored.calls):
             self._workspace.take(change_set(self._instruction.text, stored.files))
             self._notice(f"going on with this task where it was interrupted, after step {stored.done}")
             calls, first = stored.calls, stored.done
         else:
-            calls, first = self._targeted() or self._decided(), 0
+            calls, first = targeted or self._decided(), 0
         self._emit(PlanMade(tuple(describe_planned(call) for call in calls)))
         return calls, first
 

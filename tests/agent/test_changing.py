@@ -7,6 +7,7 @@ import pytest
 from khepri.agent.events import CheckFinished, Event, PlanMade, ReviewRequested, StepFinished, StepStarted
 from khepri.agent.permissions import Rule, Verdict
 from khepri.agent.plan_store import PlanStore
+from khepri.agent.rewriting import rewrite_call
 from khepri.agent.task import Instruction
 from khepri.config import EditForm
 from khepri.edits.apply import undo
@@ -247,6 +248,34 @@ def test_an_interrupted_change_goes_on_where_it_was(root: Path) -> None:
     assert "class Conversation" in text(root)
     assert "def attempt" in text(root)
     assert text(root, "use.py") == "from app import Conversation, attempt\n\nprint(attempt(Conversation.limit))\n"
+
+
+def test_an_interrupted_change_of_named_targets_goes_on_where_it_was(root: Path) -> None:
+    task = Instruction(TASK.text, targets=("app.py:retry", "use.py"))
+
+    def stop(change: Change, event: Event) -> None:
+        if isinstance(event, StepFinished):
+            change.run_.cancel()
+
+    with Change(root, task, ["", GOOD], watch=stop) as change, pytest.raises(CancelledError):
+        change.run()
+    assert text(root) == APP
+    with Change(root, task, ["", "no fence at all"]) as change:
+        report = change.run()
+    assert any("going on" in notice for notice in change.run_.notices)
+    assert [step.is_refused for step in report.steps] == [True]
+    assert text(root) == APP.replace("count + 1", "count + 2")
+
+
+def test_what_was_interrupted_does_not_stand_in_the_place_of_other_targets(root: Path) -> None:
+    with Change(root, Instruction(TASK.text, targets=("app.py:retry", "use.py")), []) as change:
+        calls = tuple(rewrite_call(path, symbol) for path, symbol in (("app.py", "retry"), ("use.py", "")))
+        PlanStore(change.repository.root, root.parent / "state" / "plans").save(
+            TASK.text, calls, 1, Workspace(change.repository)
+        )
+    with Change(root, Instruction(TASK.text, targets=("app.py:retry",)), ["", GOOD]) as change:
+        assert change.run().outcome == "applied"
+    assert change.run_.notices == []
 
 
 def test_a_name_that_two_files_define_is_refused_until_the_task_says_which(root: Path) -> None:
