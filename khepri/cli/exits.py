@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from khepri.agent.words import describe_error
+from khepri.edits.refusal import EditRefusedError
 from khepri.errors import (
     BrokenPromiseError,
     CancelledError,
@@ -66,6 +67,8 @@ def as_object(error: BaseException) -> dict[str, Any]:
     """Return an error for scripts, ready for ``json.dumps``."""
     message, hint = describe_error(error)
     failure = {"type": type(error).__name__, "message": message, "hint": hint}
+    if isinstance(error, EditRefusedError):
+        failure["reason"] = error.reason
     return {"error": failure, "exit_code": exit_code(error)}
 
 
