@@ -101,8 +101,8 @@ class ClassFigures:
 
     @property
     def keeps_promise(self) -> bool:
-        """True if accelerated is as fast as is promised for this class, or was not run."""
-        return self.to_plain is None or self.to_plain.median >= PROMISED_RATIOS[self.class_]
+        """True if accelerated is as fast as is promised for this class, to two decimals as shown, or was not run."""
+        return self.to_plain is None or round(self.to_plain.median, 2) >= PROMISED_RATIOS[self.class_]
 
 
 def class_figures(runs: Sequence[Run]) -> list[ClassFigures]:

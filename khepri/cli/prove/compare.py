@@ -24,9 +24,8 @@ ConstraintMaker = Callable[[], Constraint | None]
 # be wider than what the measurement saw of a few dozen tokens.
 TIE_LEADS: Final = 3.0
 """Two tokens are a near-tie if their gap is at most so many times the largest change of a lead by rounding."""
-_END_TOKENS: Final = 64
-_END_WIDTHS: Final = (1, 2, 4, 8, 16, 33)
-"""In passes of these widths the end of a text is evaluated anew, to see what rounding does to the choice after it."""
+_OTHER_WIDTHS: Final = ((100, 4), (61, 8), (37, 16), (128, 2))
+"""Widths of the passes over prompt and answer in which a text is evaluated anew, to see what rounding does."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Divergence:
     """Logit of the plain run's token above that of the accelerated run's; infinite if that one was not allowed."""
     rounding: float
     """How far that gap moves when the same text is evaluated in passes of other widths, with nothing but the library:
-    the largest move that was seen."""
+    the largest move that was seen; 0 where the accelerated run ended."""
 
     @property
     def is_near_tie(self) -> bool:
@@ -122,12 +121,17 @@ def compare(
         differences.append((start, generation.tokens[same] if same < len(generation.tokens) else None))
         start += 1
     engine.cache.clear()
+    others = _rows_of_other_widths(engine, (*prompt, *plain), [len(prompt) + place for place, _ in differences], prompt)
     divergences = []
     for position, token in differences:
         row = watched.rows[len(prompt) + position]
         constraint = _resume(make_constraint, plain[:position])
-        row = row if constraint is None else constraint.restrict(row)
-        divergences.append(_divergence(engine, prompt, plain, position, row, token))
+        allowed = row if constraint is None else constraint.restrict(row)
+        rounding = 0.0
+        if token is not None:
+            leads = [float(each[plain[position]] - each[token]) for each in (row, *others[len(prompt) + position])]
+            rounding = max(abs(lead - leads[0]) for lead in leads)
+        divergences.append(_divergence(engine, position, allowed, plain[position], token, rounding))
     return Comparison(len(plain), tuple(divergences), drafted, accepted, forced, passes, cached)
 
 
@@ -170,42 +174,40 @@ def _agreeing(left: Sequence[int], right: Sequence[int]) -> int:
 
 
 def _divergence(
-    engine: Engine,
-    prompt: Sequence[int],
-    plain: Sequence[int],
-    position: int,
-    row: NDArray[np.float32],
-    accelerated: int | None,
+    engine: Engine, position: int, row: NDArray[np.float32], plain: int, accelerated: int | None, rounding: float
 ) -> Divergence:
-    """Describe a difference; ``accelerated`` is None if that run ended before its time. The cache has to be empty."""
-    piece, token = engine.backend.vocabulary.piece, plain[position]
-    gap, rounding = float("inf"), 0.0
-    if accelerated is not None:
-        gap = float(row[token] - row[accelerated])
-        rounding = _rounding(engine, (*prompt, *plain[:position]), token, accelerated)
+    """Describe a difference; ``accelerated`` is None if that run ended before its time."""
+    piece = engine.backend.vocabulary.piece
     return Divergence(
         position,
-        piece(token, special=True).decode("utf-8", "replace"),
+        piece(plain, special=True).decode("utf-8", "replace"),
         "(the end)" if accelerated is None else piece(accelerated, special=True).decode("utf-8", "replace"),
-        float(row[token] - np.delete(row, token).max()),
-        gap,
+        float(row[plain] - np.delete(row, plain).max()),
+        float("inf") if accelerated is None else float(row[plain] - row[accelerated]),
         rounding,
     )
 
 
-def _rounding(engine: Engine, text: Sequence[int], token: int, other: int) -> float:
-    """Return how far the lead of one token over another after ``text`` moves with the width of the passes."""
-    backend, start = engine.backend, max(0, len(text) - _END_TOKENS)
-    backend.sequence_remove(0, 0)
-    for place in range(0, start, engine.batch_tokens):
-        backend.decode(Batch(tuple(text[place : min(start, place + engine.batch_tokens)]), place))
-    leads: list[float] = []
-    for width in _END_WIDTHS:
-        if not backend.sequence_remove(0, start):
-            break
-        # The last pass is a whole one.
-        for end in reversed(range(len(text), start, -width)):
-            row = backend.decode(Batch(tuple(text[max(start, end - width) : end]), max(start, end - width)))[-1]
-        leads.append(float(row[token] - row[other]))
-    backend.sequence_remove(0, 0)
-    return max(abs(lead - leads[0]) for lead in leads)
+def _rows_of_other_widths(
+    engine: Engine, text: Sequence[int], places: Sequence[int], prompt: Sequence[int]
+) -> dict[int, list[NDArray[np.float32]]]:
+    """Evaluate a text anew in passes of several widths; the cache has to be empty, and is so afterwards.
+
+    Returns:
+        For each of ``places``, the logits after so many tokens of the text, one row for each pair of widths.
+    """
+    found: dict[int, list[NDArray[np.float32]]] = {place: [] for place in places}
+    for in_prompt, in_answer in _OTHER_WIDTHS if places else ():
+        engine.backend.sequence_remove(0, 0)
+        start = 0
+        while start < max(places):
+            width = min(engine.batch_tokens, in_prompt if start < len(prompt) else in_answer)
+            end = min(start + width, len(prompt) if start < len(prompt) else len(text))
+            wanted = [place for place in places if start < place <= end]
+            first = wanted[0] if wanted else end
+            rows = engine.backend.decode(Batch(tuple(text[start:end]), start, logits_from=first - 1 - start))
+            for place in wanted:
+                found[place].append(np.array(rows[place - first]))
+            start = end
+    engine.backend.sequence_remove(0, 0)
+    return found
