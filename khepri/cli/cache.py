@@ -36,7 +36,7 @@ def run(cwd: Path, as_json: bool) -> None:
         print(json.dumps(found, indent=2))
         return
     print(f"folder    {folder}")
-    print(f"size      {used.bytes / 1e6:,.0f} MB of at most {most_mb:,} MB (cache_disk_mb)")
+    print(f"size      {used.bytes / 1e6:,.1f} MB of at most {most_mb:,} MB (cache_disk_mb)")
     print(f"entries   {used.entries}")
     if hit_rate is None:
         print("hit rate  nothing was looked for yet")
@@ -61,4 +61,4 @@ def clear(as_json: bool) -> None:
     if as_json:
         print(json.dumps(asdict(deleted)))
     else:
-        print(f"deleted {deleted.entries} entries, {deleted.bytes / 1e6:,.0f} MB")
+        print(f"deleted {deleted.entries} entries, {deleted.bytes / 1e6:,.1f} MB")

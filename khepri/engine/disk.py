@@ -12,6 +12,7 @@ import os
 import stat
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -30,6 +31,8 @@ _MOST_HEADER_BYTES: Final = 4096
 _CONTEXT_CHARACTERS: Final = 24
 _TOKEN_BYTES: Final = 4
 _WRITING: Final = ".writing-"
+_ABANDONED_S: Final = 600.0
+"""Nobody writes that long: the process ended in the middle."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,7 @@ class DiskTier:
         self._lock = threading.Lock()
         self._counted = DiskStatistics()
         self._folder_changed_ns = 0
+        _remove_abandoned(folder)
         trim(folder, most_bytes)
         self._look()
 
@@ -359,6 +363,14 @@ def _files(folder: Path) -> list[Path]:
         return [path for path in folder.iterdir() if path.suffix == SUFFIX or path.name.startswith(_WRITING)]
     except OSError:
         return []
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Delete what killed processes left half written."""
+    for path, status in _statuses(folder):
+        if path.name.startswith(_WRITING) and time.time() - status.st_mtime > _ABANDONED_S:
+            with suppress(OSError):
+                path.unlink()
 
 
 def _statuses(folder: Path) -> list[tuple[Path, os.stat_result]]:

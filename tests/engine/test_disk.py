@@ -253,6 +253,18 @@ def test_a_folder_that_is_a_file_is_no_error(tmp_path: Path) -> None:
     assert usage(path) == DiskUsage(0, 0)
 
 
+def test_what_a_killed_process_left_half_written_goes_with_the_next_start_but_not_what_is_being_written(
+    tmp_path: Path,
+) -> None:
+    old, new = tmp_path / ".writing-old", tmp_path / ".writing-new"
+    for path in (old, new):
+        path.write_bytes(b"x" * 100)
+    os.utime(old, (time.time() - 3600,) * 2)
+    tier(tmp_path)
+    assert not old.exists()
+    assert new.exists()
+
+
 def test_what_a_killed_process_left_half_written_is_counted_and_cleared(tmp_path: Path) -> None:
     (tmp_path / ".writing-abc").write_bytes(b"x" * 100)
     tier(tmp_path).write(TOKENS, STATE)
