@@ -1,13 +1,12 @@
 """The disk tier: keys and values of prefixes that outlive the process.
 
-One file for each prefix, named by what it depends on: everything that the numbers depend on besides the tokens (the
-model, the library, the settings), and the tokens themselves. A file holds its tokens, so that a longer or a shorter
-prompt finds what it shares with them. Whatever is wrong with a file, it is deleted and counts as missing.
+One file for each prefix (``prefix_file``), named by what it depends on: everything that the numbers depend on besides
+the tokens (the model, the library, the settings), and the tokens themselves. A longer or a shorter prompt finds what it
+shares with the tokens of a file. Whatever is wrong with a file, it is deleted and counts as missing.
 """
 
 import fcntl
 import hashlib
-import json
 import os
 import stat
 import tempfile
@@ -17,19 +16,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import BinaryIO, Final
-
-import numpy as np
+from typing import Final
 
 from khepri.engine import json_cache
+from khepri.engine.prefix_file import checksum, head_of, open_prefix, read_head
 from khepri.engine.radix import common_length, path_identity
 
 SUFFIX: Final = ".kv"
 """Ending of the files."""
-_MAGIC: Final = b"khepri-kv-2\n"
-_MOST_HEADER_BYTES: Final = 4096
 _CONTEXT_CHARACTERS: Final = 24
-_TOKEN_BYTES: Final = 4
 _WRITING: Final = ".writing-"
 _ABANDONED_S: Final = 600.0
 """Nobody writes that long: the process ended in the middle."""
@@ -57,20 +52,6 @@ class DiskStatistics:
     """Those of them that found it on the disk."""
     restored_tokens: int = 0
     """Tokens that did not have to be evaluated therefore."""
-
-
-@dataclass(frozen=True)
-class _Header:
-    """What a file says of itself, as one line of JSON before its tokens and its state."""
-
-    context: str
-    tokens: int
-    is_tail: bool
-    state_bytes: int
-    sha256: str
-
-
-_HEADER_TYPES: Final = {"context": str, "tokens": int, "is_tail": bool, "state_bytes": int, "sha256": str}
 
 
 class DiskTier:
@@ -114,14 +95,14 @@ class DiskTier:
     def read(self, entry: Entry) -> bytes | None:
         """Return the state of an entry and note its use; None, and the entry is gone, if it is not what was written."""
         try:
-            with _opened(entry.path) as file:
-                header, tokens = _read_head(file)
+            with open_prefix(entry.path) as file:
+                header, tokens = read_head(file)
                 state = file.read(header.state_bytes + 1)
         except (OSError, ValueError, MemoryError):
             self.discard(entry)
             return None
         is_this = (header.context, tokens, len(state)) == (self._context, entry.tokens, header.state_bytes)
-        if not is_this or _checksum(tokens, state) != header.sha256:
+        if not is_this or checksum(tokens, state) != header.sha256:
             self.discard(entry)
             return None
         with suppress(OSError):
@@ -138,10 +119,8 @@ class DiskTier:
                 them; but a tail, which its conversation takes along when it goes, takes the place of tails only.
         """
         path = tuple(tokens)
-        ids = np.asarray(path, dtype="<u4").tobytes()
-        header = _Header(self._context, len(path), is_tail, len(state), _checksum(path, state))
-        head = _MAGIC + json.dumps(asdict(header)).encode() + b"\n"
-        if len(head) + len(ids) + len(state) > self._most_bytes:
+        head = head_of(self._context, path, state, is_tail=is_tail)
+        if len(head) + len(state) > self._most_bytes:
             return
         identity = path_identity(path)
         target = self._folder / f"{self._context}-{identity.hex()}{SUFFIX}"
@@ -151,7 +130,7 @@ class DiskTier:
             # The library makes it with mode 0600.
             with tempfile.NamedTemporaryFile(dir=self._folder, prefix=_WRITING, delete=False) as file:
                 half = Path(file.name)
-                file.writelines((head, ids, state))
+                file.writelines((head, state))
             os.replace(half, target)
         except OSError:
             if half is not None:
@@ -211,8 +190,8 @@ class DiskTier:
     def _open(self, path: Path) -> Entry | None:
         """Return the entry of a file, as far as its head says what it is; a damaged one is deleted."""
         try:
-            with _opened(path) as file:
-                header, tokens = _read_head(file)
+            with open_prefix(path) as file:
+                header, tokens = read_head(file)
             if header.context == self._context and path.stem.endswith(path_identity(tokens).hex()):
                 return Entry(path, tokens, header.is_tail)
         except (OSError, ValueError):
@@ -328,8 +307,8 @@ def forget_conversation(
 def _is_of(path: Path, states: Sequence[Sequence[int]]) -> bool:
     """True if a file is a tail that one of the states begins with."""
     try:
-        with _opened(path) as file:
-            header, tokens = _read_head(file)
+        with open_prefix(path) as file:
+            header, tokens = read_head(file)
     except (OSError, ValueError):
         return False
     return header.is_tail and any(_begins_with(state, tokens) for state in states)
@@ -381,46 +360,3 @@ def _statuses(folder: Path) -> list[tuple[Path, os.stat_result]]:
             if not stat.S_ISDIR(status.st_mode):
                 found.append((path, status))
     return found
-
-
-def _opened(path: Path) -> BinaryIO:
-    """Open a file of this user's own; a link is not followed.
-
-    Raises:
-        OSError: It cannot be opened.
-        ValueError: It is not a file, or somebody else's.
-    """
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-    file = os.fdopen(descriptor, "rb")
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode) or (hasattr(os, "getuid") and status.st_uid != os.getuid()):
-        file.close()
-        raise ValueError("not a file of this user's")
-    return file
-
-
-def _read_head(file: BinaryIO) -> tuple[_Header, tuple[int, ...]]:
-    """Return what stands before the state.
-
-    Raises:
-        ValueError: The file is not one of ours, or not of this version.
-    """
-    line = file.readline(_MOST_HEADER_BYTES) if file.read(len(_MAGIC)) == _MAGIC else b""
-    try:
-        fields = json.loads(line)
-    except RecursionError as error:
-        raise ValueError("the header is nested without end") from error
-    if not isinstance(fields, dict) or {name: type(value) for name, value in fields.items()} != _HEADER_TYPES:
-        raise ValueError("the header has other fields")
-    header = _Header(**fields)
-    rest = os.fstat(file.fileno()).st_size - file.tell()
-    sizes = (header.tokens * _TOKEN_BYTES, header.state_bytes)
-    if header.tokens < 1 or min(sizes) < 0 or sum(sizes) != rest:
-        raise ValueError("the file has another length than its header says")
-    return header, tuple(np.frombuffer(file.read(header.tokens * _TOKEN_BYTES), dtype="<u4").tolist())
-
-
-def _checksum(tokens: Sequence[int], state: bytes | memoryview) -> str:
-    digest = hashlib.sha256(np.asarray(tokens, dtype="<u4").tobytes())
-    digest.update(state)
-    return digest.hexdigest()
