@@ -10,19 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from khepri import config, egress, paths
-from khepri.agent.conversation import Conversation
-from khepri.agent.recording import list_sessions
 from khepri.cli import exits
-from khepri.cli.config import as_text
 from khepri.cli.opening import LATEST
 from khepri.config import Loaded, Value
 from khepri.errors import ToolError, UsageError
-from khepri.models.stores import default_model, find
-from khepri.repo.gitcommand import run_git
 from khepri.repo.root import Repository
 from khepri.repo.text import printable
+from khepri.tui.opening_screen import opening_screen
+from khepri.tui.terminal_guard import guarded_terminal
 
 if TYPE_CHECKING:
+    from khepri.agent.conversation import Conversation
     from khepri.agent.session import Session
     from khepri.tui.start import Start
 
@@ -50,14 +48,14 @@ def run(cwd: Path, flags: Mapping[str, Value], session: str | None, *, choose: b
     gc.disable()
     repository = Repository.open(cwd)
     loaded = config.load(repository.root, flags, os.environ)
-    start = _start(repository, loaded, session, choose=choose)
-    from khepri.tui.app import KhepriApp
-    from khepri.tui.terminal_guard import guarded_terminal
-
-    conversation = start.conversation
     with guarded_terminal():
-        app = KhepriApp(start)
+        with opening_screen(f"khepri  {repository.root}"):
+            start = _start(repository, loaded, session, choose=choose)
+            from khepri.tui.app import KhepriApp
+
+            app = KhepriApp(start)
         app.run()
+    conversation = start.conversation
     app.end_work()
     if conversation.history.turns:
         print(f"khepri: go on with: khepri --resume {conversation.history.session_id}", file=sys.stderr)
@@ -69,7 +67,7 @@ def run(cwd: Path, flags: Mapping[str, Value], session: str | None, *, choose: b
     return code
 
 
-def _close(conversation: Conversation, code: int) -> None:
+def _close(conversation: "Conversation", code: int) -> None:
     """Write what is left and free the model; a load that is under way, which nothing can break off, ends the process.
 
     What the load has started is told to end first.
@@ -83,12 +81,15 @@ def _close(conversation: Conversation, code: int) -> None:
         os._exit(code)
 
 
-def open_conversation(repository: Repository, loaded: Loaded, session: str | None) -> Conversation:
+def open_conversation(repository: Repository, loaded: Loaded, session: str | None) -> "Conversation":
     """Return the conversation that the command line asks for: a new one, the latest one, or one by its id.
 
     Raises:
         UsageError: There is no such session, or the network lock that was asked for cannot be had.
     """
+    from khepri.agent.conversation import Conversation
+    from khepri.agent.recording import list_sessions
+
     settings = loaded.config
     tier = egress.lock()
     if settings.network_lock is config.NetworkLock.REQUIRED:
@@ -98,6 +99,7 @@ def open_conversation(repository: Repository, loaded: Loaded, session: str | Non
         # On a thread, and after the first frame: these load whatever a model needs.
         from khepri.agent.session import Session
         from khepri.cli.ask import draft_model_of
+        from khepri.models.stores import default_model, find
 
         model = find(name) if name else default_model()
         return Session(repository, settings, model, draft_model=draft_model_of(settings))
@@ -116,6 +118,7 @@ def open_conversation(repository: Repository, loaded: Loaded, session: str | Non
 
 
 def _start(repository: Repository, loaded: Loaded, session: str | None, *, choose: bool) -> "Start":
+    from khepri.cli.config import as_text
     from khepri.tui import themes
     from khepri.tui.keys import load_keys
     from khepri.tui.start import Start
@@ -141,6 +144,8 @@ def _collect_from_now_on() -> None:
 
 def current_branch(repository: Repository) -> str:
     """Return the branch of the repository, or the commit where there is none; empty outside of git."""
+    from khepri.repo.gitcommand import run_git
+
     if not repository.is_git:
         return ""
     try:
