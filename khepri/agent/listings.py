@@ -41,12 +41,12 @@ def models_text(models: Iterable[Model], current: str) -> str:
         for model in models
     ]
     if not rows:
-        return no_model_text()
+        return _no_model_text()
     head = ["| model | quantization | size | where |", "|---|---|---|---|"]
     return "\n".join([*head, *rows, "", "Go on with one: `/model NAME`."])
 
 
-def no_model_text() -> str:
+def _no_model_text() -> str:
     """Return what to do where there is no model."""
     return (
         "## There is no model on this machine yet\n\n"

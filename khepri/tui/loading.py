@@ -5,13 +5,11 @@ from typing import TYPE_CHECKING, Final
 
 from textual.timer import Timer
 
-from khepri.agent.listings import no_model_text
 from khepri.errors import NoModelError
 from khepri.models.stores import Model
 from khepri.tui import themes
 from khepri.tui.background import run_aside
 from khepri.tui.completing import Names, gather_files, gather_symbols
-from khepri.tui.entries import MarkdownEntry
 from khepri.tui.paint import warm_up
 
 if TYPE_CHECKING:
@@ -88,9 +86,7 @@ class Loader:
         self._pause()
         app.turns.serve_with(None)
         app.status.change(activity="no model")
-        if isinstance(error, NoModelError) and not app.conversation.model:
-            app.transcript.add(MarkdownEntry(no_model_text()))
-        else:
+        if not isinstance(error, NoModelError) or app.conversation.model:
             app.show_error(error)
         app.offer_models()
 

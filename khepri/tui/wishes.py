@@ -65,7 +65,7 @@ class Wishes:
             self._say(outcome.text)
 
     def offer_models(self) -> None:
-        """Let the user choose among the models on this machine; without any, nothing is shown."""
+        """Let the user choose among the models on this machine; without any, say how to get one."""
 
         def show(models: tuple[Model, ...]) -> None:
             if not models:

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from khepri.agent.commands import COMMANDS
-from khepri.agent.listings import commands_text, no_model_text, sessions_text
+from khepri.agent.listings import commands_text, models_text, sessions_text
 from khepri.agent.recording import SessionInfo
 from khepri.agent.words import fenced
 from khepri.cli.spoken import spoken
@@ -24,7 +24,7 @@ def test_a_row_names_its_columns_and_keeps_the_bars_that_are_text() -> None:
 
 
 def test_headings_and_fences_go_and_code_stays() -> None:
-    assert "`" not in spoken(no_model_text())
-    assert "#" not in spoken(no_model_text()).split("\n")[0]
+    assert "`" not in spoken(models_text((), ""))
+    assert "#" not in spoken(models_text((), "")).split("\n")[0]
     patch = "# head\n-| a | b |\n+**x**\n```\n"
     assert spoken(fenced(patch, "diff")) == patch

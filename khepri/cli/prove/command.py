@@ -18,7 +18,6 @@ from khepri.cli.bench.corpus import Item, load_corpus
 from khepri.cli.progress import shown_progress
 from khepri.cli.prove.compare import Comparison, Divergence, compare
 from khepri.config import Config, Decoding, Value
-from khepri.engine.backend import Vocabulary
 from khepri.engine.constrain import GrammarCompiler
 from khepri.engine.exactness import WidthDifference, compare_widths
 from khepri.engine.generate import Engine
@@ -30,7 +29,7 @@ TOKENS = 1_500
 """Tokens that are compared at least, unless told otherwise."""
 EXACT_TOKENS = 5_000
 """The same with ``--exact``, where a single difference counts."""
-_CUTS = (0.45, 0.6, 0.75, 0.9, 0.3)
+_CUTS = (0.45, 0.6, 0.75, 0.9, 0.3, 0.52, 0.68)
 _CUT_TOKENS = 200
 
 
@@ -104,7 +103,7 @@ def run(cwd: Path, flags: Mapping[str, Value], *, as_json: bool, tokens: int | N
             if not as_json:
                 print(_heading(target, widths), flush=True)
             findings: list[Finding] = []
-            for item in _items(items, engine.backend.vocabulary):
+            for item in _items(items):
                 done = sum(finding.comparison.tokens for finding in findings)
                 if done >= wanted:
                     break
@@ -131,13 +130,16 @@ def _require_drafts(settings: Config) -> None:
         raise UsageError('there is nothing to prove with draft = "off" or gamma = 0', "let something be drafted")
 
 
-def _items(items: Sequence[Item], vocabulary: Vocabulary) -> Iterator[Item]:
-    """Yield the corpus, and then, for more tokens, what follows beginnings of its prompts."""
+def _items(items: Sequence[Item]) -> Iterator[Item]:
+    """Yield the corpus, and then, for more tokens, what follows beginnings of its prompts, each text once."""
     yield from items
+    starts: set[tuple[int, ...]] = set()
     for share in _CUTS:
         for item in items:
             start = item.prompt[: int(share * len(item.prompt))]
-            yield Item(item.class_, f"{item.name}, {share:.0%} of it", start, None, _CUT_TOKENS)
+            if start not in starts:
+                starts.add(start)
+                yield Item(item.class_, f"{item.name}, {share:.0%} of it", start, None, _CUT_TOKENS)
 
 
 def _compare(engine: Engine, item: Item, target: Target) -> Comparison:
