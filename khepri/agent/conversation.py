@@ -168,12 +168,17 @@ class Conversation:
         """Start to change the repository; the change is put before the user as a review.
 
         Raises:
-            UsageError: The model is not there yet.
+            UsageError: The model is not there yet, or there is none.
             ConfigError: A permission rule is not sound.
         """
         if self._session is None:
-            raise UsageError("the model is still being loaded", "wait a moment")
+            raise self._no_session()
         return self._session.change(Instruction(text, checks=self._checks()))
+
+    def _no_session(self) -> UsageError:
+        if self.is_loading:
+            return UsageError("the model is still being loaded", "wait a moment")
+        return UsageError("there is no model", "choose one with /model, or fetch one: khepri models pull")
 
     def run_shell(self, command: str, cancelled: threading.Event | None = None) -> "CheckOutcome":
         """Run a command of the user's as the agent's are run: without network, writing into the repository only.
@@ -204,10 +209,10 @@ class Conversation:
         """Start a question, with what was added and what commands printed since the last one.
 
         Raises:
-            UsageError: The model is not there yet.
+            UsageError: The model is not there yet, or there is none.
         """
         if self._session is None:
-            raise UsageError("the model is still being loaded", "wait a moment")
+            raise self._no_session()
         task = self._session.submit(self._complete(question))
         self._outputs, self._unseen = (), []
         return task
@@ -220,10 +225,10 @@ class Conversation:
         """Start to summarise the conversation.
 
         Raises:
-            UsageError: The model is not there yet.
+            UsageError: The model is not there yet, or there is none.
         """
         if self._session is None:
-            raise UsageError("the model is still being loaded", "wait a moment")
+            raise self._no_session()
         self._unseen = list(self.history.added)
         return self._session.compact()
 

@@ -74,6 +74,20 @@ def test_no_draft_changes_what_is_said(
     assert len(generation.token_ms) == len(generation.tokens)
 
 
+@pytest.mark.parametrize("gamma", [1, 2, 5, 9])
+@pytest.mark.parametrize("wrong_every", [0, 3])
+def test_every_token_of_a_pass_is_chosen_among_what_the_constraint_allows(
+    compiler: GrammarCompiler, gamma: int, wrong_every: int
+) -> None:
+    # What the backend likes best is hardly ever allowed, neither at the first token of a pass nor later.
+    constraint = constrained(compiler, forced=True)
+    plain = ScriptedEngine().run(Request(PROMPT, 80, draft=DraftMode.OFF), constraint)
+    drafter = FunctionDrafter(prophet(plain.tokens, wrong_every=wrong_every))
+    generation = ScriptedEngine(batch_tokens=12, drafters=[drafter]).run(Request(PROMPT, 80, gamma=gamma), constraint)
+    assert generation.tokens == plain.tokens
+    assert generation.accepted_tokens >= 10
+
+
 @pytest.mark.parametrize("room", range(1, 30))
 @pytest.mark.parametrize("max_tokens", [3, 60])
 def test_what_is_forced_ends_where_the_context_ends(compiler: GrammarCompiler, room: int, max_tokens: int) -> None:

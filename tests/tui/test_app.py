@@ -45,6 +45,52 @@ async def test_what_is_typed_before_enter_is_sent_however_fast_it_comes(make_app
         assert transcript.entries[0].text == "ab"
 
 
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        (("a", "b", "c", "backspace", "d"), "abd"),
+        (("o", "l", "d", "ctrl+u", "n", "e", "w"), "new"),
+        (("a", "b", "home", "x"), "xab"),
+        (("a", "b", "left", "left", "delete", "x"), "xb"),
+        (("a", "ctrl+w", "b", "ctrl+j", "c"), "b\nc"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_keys_that_come_at_once_are_taken_in_their_order(
+    make_app: MakeApp, keys: tuple[str, ...], text: str
+) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        for key in keys:
+            pilot.app.simulate_key(key)
+        await wait_until(pilot, lambda: app.composer.text == text)
+
+
+async def test_a_command_that_is_written_in_full_runs_with_one_enter(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await pilot.press(*"/diff")
+        await wait_until(pilot, lambda: app.composer._completion.is_open)
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: bool(app.transcript.entries))
+        assert app.composer.text == ""
+
+
+async def test_commands_that_do_not_fit_into_the_list_come_into_view(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await pilot.press("/")
+        completion = app.composer._completion
+        await wait_until(pilot, lambda: completion.is_open)
+        commands = [candidate.label.split()[0] for candidate in completion.candidates]
+        assert len(commands) > completion.size.height
+        for command in (*commands[1:], commands[0]):
+            await pilot.press("down")
+            shown = str(completion.render()).split("\n")
+            assert any(line.split()[0] == command for line in shown)
+            assert len(shown) == 8
+
+
 async def test_what_was_sent_meanwhile_is_not_completed_any_more(make_app: MakeApp) -> None:
     app = make_app()
     async with running(app) as pilot:

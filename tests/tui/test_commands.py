@@ -189,6 +189,8 @@ async def test_without_a_model_the_app_says_what_to_do_and_what_is_written_waits
         await pilot.press(*"why", "enter")
         await wait_until(pilot, lambda: app.status.status.queued == 1)
         assert said(app).count("There is no model") == 1
+        await pilot.press(*"/compact", "enter")
+        await wait_until(pilot, lambda: "choose one with /model" in said(app))
 
 
 async def test_a_command_of_the_shell_is_shown_and_stopped(make_app: MakeApp) -> None:

@@ -39,6 +39,8 @@ class Completion(Widget):
 
     candidates: reactive[tuple[Candidate, ...]] = reactive((), layout=True)
     chosen: reactive[int] = reactive(0)
+    _first = 0
+    """Which of them is in the first line."""
 
     class Picked(Message):
         """A line was clicked on."""
@@ -59,31 +61,37 @@ class Completion(Widget):
 
     def show(self, candidates: Sequence[Candidate]) -> None:
         """Show these; the first one is chosen."""
-        self.chosen = 0
-        self.candidates = tuple(candidates[:_MOST_LINES])
+        self.chosen = self._first = 0
+        self.candidates = tuple(candidates)
         self.display = bool(candidates)
 
     def move(self, step: int) -> None:
-        """Choose the line below or above, around the ends."""
+        """Choose the line below or above, around the ends; lines that do not fit come into view."""
         if self.candidates:
-            self.chosen = (self.chosen + step) % len(self.candidates)
+            chosen = (self.chosen + step) % len(self.candidates)
+            self._first = min(max(self._first, chosen - _MOST_LINES + 1), chosen)
+            self.chosen = chosen
+
+    @property
+    def _in_view(self) -> Sequence[Candidate]:
+        return self.candidates[self._first : self._first + _MOST_LINES]
 
     def get_content_height(self, *_: object) -> int:
-        """Return one line for each."""
-        return len(self.candidates)
+        """Return one line for each that is in view."""
+        return len(self._in_view)
 
     def on_click(self, event: events.Click) -> None:
         """Pick what was clicked on."""
         offset = event.get_content_offset(self)
-        if offset is not None and offset.y < len(self.candidates):
-            self.post_message(self.Picked(self.candidates[offset.y]))
+        if offset is not None and offset.y < len(self._in_view):
+            self.post_message(self.Picked(self._in_view[offset.y]))
 
     def render(self) -> RenderResult:
         """Return the lines."""
-        labels = [_ending(candidate.label, self.size.width) for candidate in self.candidates]
+        labels = [_ending(candidate.label, self.size.width) for candidate in self._in_view]
         width = max(map(cell_len, labels), default=0)
         lines = []
-        for number, (candidate, label) in enumerate(zip(self.candidates, labels, strict=True)):
+        for number, (candidate, label) in enumerate(zip(self._in_view, labels, strict=True), start=self._first):
             line = Content(label + " " * (width - cell_len(label) + 2))
             note = Content.styled(candidate.note, self.get_visual_style("completion--note"))
             line = line + note

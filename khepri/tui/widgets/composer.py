@@ -3,7 +3,7 @@
 What becomes of a message is not known here.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import count
 from typing import ClassVar, Final
@@ -98,14 +98,6 @@ class Composer(TextArea):
         self._pastes: dict[str, Paste] = {}
         self._replaced_chars = 0
         self._put_text = ""
-        self._own_actions: Mapping[str, Callable[[], None]] = {
-            "send": self.action_send,
-            "newline": self.action_newline,
-            "complete": self.action_complete,
-            "older": self.action_older,
-            "newer": self.action_newer,
-            "close_completion": self.action_close_completion,
-        }
 
     def on_mount(self) -> None:
         """Begin with one line."""
@@ -161,7 +153,7 @@ class Composer(TextArea):
     def action_send(self) -> None:
         """Send the message; a backslash at the end of the line asks for another line instead."""
         choice = self._completion.choice
-        if choice is not None:
+        if choice is not None and choice.insert.rstrip() != self._being_completed():
             self.accept(choice)
             if not choice.insert.startswith("/") or "[" in choice.label:
                 return
@@ -222,17 +214,12 @@ class Composer(TextArea):
 
     async def _on_key(self, event: events.Key) -> None:
         # Keys come here in the order in which they were pressed. Bindings are looked at later, and those with priority
-        # earlier, so that a quick Enter would overtake what was typed before it.
+        # earlier, so that letters would overtake a Backspace before them, and a quick Enter what was typed before it.
         if not event.is_printable:
             active = self.screen.active_bindings.get(event.key)
-            if active is not None and active.node is self and (action := self._own_actions.get(active.binding.action)):
-                try:
-                    action()
-                except SkipAction:
-                    pass
-                else:
-                    event.stop()
-                    event.prevent_default()
+            if active is not None and active.node is self and await self.app.run_action(active.binding.action, self):
+                event.stop()
+                event.prevent_default()
 
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()
@@ -255,6 +242,11 @@ class Composer(TextArea):
     def _before_cursor(self) -> str:
         row, column = self.cursor_location
         return "\n" * (row > 0) + self.document.get_line(row)[:column]
+
+    def _being_completed(self) -> str:
+        """Return what a choice would replace."""
+        column = self.cursor_location[1]
+        return self.document.get_line(self.cursor_location[0])[max(0, column - self._replaced_chars) : column]
 
     def _fit_height(self) -> None:
         height = min(max(1, self.wrapped_document.height), _MOST_LINES)
