@@ -204,6 +204,7 @@ class Timing:
     ttft_ms: float
     """From the question to the first token of the answer, steps included."""
     decode_tokens_per_s: float
+    """Tokens after the first of each generation, by the time from the end of its prefill."""
     p50_ms: float
     """Median latency of a generated token."""
     p99_ms: float

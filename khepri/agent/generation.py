@@ -144,6 +144,7 @@ def prefill_progress(snapshot: Snapshot) -> PrefillProgress:
 
 def figures(snapshot: Snapshot) -> tuple[float, float | None, int]:
     """Return tokens a second of a turn so far, accepted over proposed tokens (None without any), and gamma."""
-    rate = snapshot.completion_tokens / snapshot.decode_s if snapshot.decode_s else 0.0
+    # The first token comes of the prefill.
+    rate = max(0, snapshot.completion_tokens - 1) / snapshot.decode_s if snapshot.decode_s else 0.0
     acceptance = snapshot.accepted_tokens / snapshot.drafted_tokens if snapshot.drafted_tokens else None
     return rate, acceptance, snapshot.gamma

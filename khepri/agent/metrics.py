@@ -22,6 +22,8 @@ def summarize(
     """
     latencies_ms = [ms for generation in generations for ms in generation.token_ms]
     decode_s = sum(generation.decode_ms for generation in generations) / 1000
+    # The first token comes of the prefill.
+    decoded = sum(max(0, len(generation.token_ms) - 1) for generation in generations)
     drafted = sum(generation.drafted_tokens for generation in generations)
     accepted = sum(generation.accepted_tokens for generation in generations)
     now_s = perf_counter()
@@ -32,7 +34,7 @@ def summarize(
     )
     timing = Timing(
         ttft_ms=((answer_started_s or now_s) - started_s) * 1000,
-        decode_tokens_per_s=len(latencies_ms) / decode_s if decode_s else 0.0,
+        decode_tokens_per_s=decoded / decode_s if decode_s else 0.0,
         p50_ms=median(latencies_ms) if latencies_ms else 0.0,
         p99_ms=_percentile_99(latencies_ms),
         acceptance_rate=accepted / drafted if drafted else None,

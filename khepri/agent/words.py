@@ -42,6 +42,11 @@ def describe_planned(call: ToolCall) -> str:
             return f"{call.name} {target}"
 
 
+def describe_seconds(seconds: float) -> str:
+    """Return a time to wait as people say it."""
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
 def describe_outcome(step: ToolFinished) -> str:
     """Return what came of a call, with what it cost."""
     return f"{step.summary} ({step.tokens} tokens, {step.duration_ms:.0f} ms)"

@@ -34,6 +34,7 @@ from khepri.agent.words import (
     describe_end,
     describe_error,
     describe_outcome,
+    describe_seconds,
     describe_speed,
     summarize,
 )
@@ -142,7 +143,7 @@ class Pump:
     def _show_prefill(self, event: PrefillProgress) -> None:
         left = event.total_tokens - event.done_tokens
         share = (event.done_tokens - event.cached_tokens) / max(1, event.total_tokens - event.cached_tokens)
-        seconds = f", {left / event.tokens_per_s:.0f} s left" if event.tokens_per_s else ""
+        seconds = f", {describe_seconds(left / event.tokens_per_s)} left" if event.tokens_per_s else ""
         self._status.change(
             activity=f"reading {share:.0%} of {event.total_tokens - event.cached_tokens:,} tokens{seconds}",
             context_tokens=event.total_tokens,

@@ -31,14 +31,14 @@ def test_a_task_without_generations_has_no_speed() -> None:
 def test_tokens_and_times_are_added_up() -> None:
     usage, timing = summarize([generation((10.0,) * 5), generation((30.0,) * 5, cached=90)], 7.5, 5.0, 0.0)
     assert (usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens) == (200, 90, 10)
-    assert timing.decode_tokens_per_s == 50.0
+    assert timing.decode_tokens_per_s == 40.0
     assert timing.p50_ms == 20.0
     assert timing.ttft_ms == 2500.0
 
 
-def test_one_token_is_all_percentiles() -> None:
+def test_one_token_is_all_percentiles_and_no_speed() -> None:
     _, timing = summarize([generation((10.0,))], None, 0.0, 0.0)
-    assert (timing.p50_ms, timing.p99_ms) == (10.0, 10.0)
+    assert (timing.p50_ms, timing.p99_ms, timing.decode_tokens_per_s) == (10.0, 10.0, 0.0)
 
 
 def test_the_slowest_hundredth_shows() -> None:

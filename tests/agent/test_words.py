@@ -2,7 +2,7 @@
 
 from khepri.agent.events import Finished, Timing, Usage
 from khepri.agent.protocol import ToolCall
-from khepri.agent.words import counted, describe_planned, summarize
+from khepri.agent.words import counted, describe_planned, describe_seconds, summarize
 
 
 def test_a_call_is_described_in_words() -> None:
@@ -20,3 +20,7 @@ def test_no_speed_is_told_where_nothing_was_written() -> None:
     told = summarize(Finished("", (), Usage(10, 5, 0), timing, "tiny", "interrupted"))
     assert "· 0 tokens ·" in told
     assert "tokens/s" not in told
+
+
+def test_long_waits_are_told_in_minutes() -> None:
+    assert [describe_seconds(each) for each in (0.4, 99.4, 100.0, 9410.0)] == ["0 s", "99 s", "2 min", "157 min"]
