@@ -1,6 +1,7 @@
 """Renames a property where its setter and deleter name it: ``@size.setter``, which rope leaves as it was."""
 
 import ast
+import re
 from typing import Final
 
 from khepri.edits.change import ChangeSet, FileChange, change_set
@@ -8,6 +9,8 @@ from khepri.edits.exact import replace_text
 from khepri.repo.text import decode
 
 _ACCESSORS: Final = frozenset({"getter", "setter", "deleter"})
+_BEFORE: Final = re.compile(r"^[ \t]*@[ \t]*\Z", re.MULTILINE)
+_BEHIND: Final = re.compile(rf"[ \t]*\.[ \t]*(?:{'|'.join(sorted(_ACCESSORS))})\b")
 
 
 def with_accessors(changes: ChangeSet, old: str, new: str) -> ChangeSet:
@@ -22,6 +25,12 @@ def with_accessors(changes: ChangeSet, old: str, new: str) -> ChangeSet:
                 after = replace_text(after, renamed)
         files.append(FileChange(change.path, change.before, after))
     return change_set(changes.title, files)
+
+
+def is_accessor(text: str, start: int, end: int) -> bool:
+    """Return True if the name at a place makes a method a property's accessor: it means the property of its class."""
+    line_start = text.rfind("\n", 0, start) + 1
+    return _BEFORE.match(text[line_start:start]) is not None and _BEHIND.match(text, end) is not None
 
 
 def rename_accessors(text: str, old: str, new: str) -> str:

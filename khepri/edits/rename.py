@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from khepri.edits.accessors import with_accessors
+from khepri.edits.accessors import is_accessor, with_accessors
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
 from khepri.edits.imports import Modules, check_imports, check_passed_on, passing_modules, star_passers
@@ -31,6 +31,7 @@ _COMMON: Final = frozenset(
     name for kind in (str, bytes, int, float, list, dict, set, tuple, object, type) for name in dir(kind)
 ) | frozenset(dir(builtins))
 _MOST_SHOWN: Final = 5
+_SPECIAL: Final = re.compile(r"__\w*[^\W_]__")
 
 
 @dataclass(frozen=True)
@@ -58,12 +59,15 @@ def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refac
     old = target.name if target else Modules(workspace).name(source.path).rpartition(".")[2]
     if old == new_name:
         raise EditRefusedError(Refusal.NO_OP, f"{old} has that name already")
+    _refuse_special(old)
     if target is not None:
         _refuse_taken(target, new_name)
     project = RopeProject(workspace, hides_async=True)
     unsure: dict[str, None] = {}
 
     def decide(occurrence: "Occurrence", *, is_meant: bool) -> bool:
+        if is_accessor(occurrence.tools.pymodule.source_code, *occurrence.get_word_range()):
+            return False
         unsure[f"{occurrence.resource.path}:{occurrence.lineno}"] = None
         return is_meant
 
@@ -122,6 +126,16 @@ def _rope_rename(
     return refactoring.get_changes(
         new_name, in_hierarchy=is_method, unsure=is_meant if is_method else None, resources=files
     )
+
+
+def _refuse_special(name: str) -> None:
+    """Refuse a name that gives a definition its meaning, such as ``__init__`` or the module ``__main__``."""
+    if _SPECIAL.fullmatch(name):
+        raise EditRefusedError(
+            Refusal.NOT_POSSIBLE,
+            f"{name} is a special name: Python and its tools find it by this name, so it cannot have another one",
+            "leave it, and add a definition with the new name that it calls or that calls it",
+        )
 
 
 def _refuse_taken(target: Target, new_name: str) -> None:
@@ -222,4 +236,5 @@ def _note(name: str, places: list[str], *, is_unique: bool) -> str:
     shown = _shown(places)
     if is_unique:
         return f"nothing else is called {name}, so its uses on objects of unknown type are renamed too: {shown}"
-    return f"{len(places)} uses of .{name} may mean something else and were left: {shown}"
+    uses = "1 use" if len(places) == 1 else f"{len(places)} uses"
+    return f"{uses} of .{name} may mean something else and {'was' if len(places) == 1 else 'were'} left: {shown}"

@@ -309,6 +309,31 @@ def test_a_taken_name_is_refused(workspace: Workspace) -> None:
         rename(workspace, "pkg/net.py", "fetch", "twice")
 
 
+@pytest.mark.parametrize(
+    ("file", "symbol"),
+    [("a.py", "Shape.__init__"), ("a.py", "Shape.__eq__"), ("a.py", "__getattr__"), ("__main__.py", "")],
+)
+def test_a_name_that_python_looks_for_is_not_given_away(
+    root: Path, workspace: Workspace, file: str, symbol: str
+) -> None:
+    code = (
+        "class Shape:\n    def __init__(self, x): ...\n    def __eq__(self, other): ...\n\n\ndef __getattr__(n): ...\n"
+    )
+    (root / "a.py").write_text(code, encoding="utf-8")
+    (root / "__main__.py").write_text("import a\n", encoding="utf-8")
+    workspace.repository.refresh()
+    with pytest.raises(EditRefusedError, match=r"__ is a special name") as caught:
+        rename(workspace, file, symbol, "other")
+    assert caught.value.reason is Refusal.NOT_POSSIBLE
+    assert caught.value.hint
+
+
+def test_a_private_name_is_renamed(root: Path, workspace: Workspace) -> None:
+    (root / "a.py").write_text("class A:\n    def __f(self): ...\n    def g(self): self.__f()\n", encoding="utf-8")
+    workspace.repository.refresh()
+    assert "self.__h()" in after(rename(workspace, "a.py", "A.__f", "__h"), "a.py")
+
+
 def test_what_another_module_passes_on_with_everything_else_stays(root: Path, workspace: Workspace) -> None:
     (root / "pkg" / "__init__.py").write_text('from pkg.net import *\n\n__all__ = ["twice"]\n', encoding="utf-8")
     workspace.repository.refresh()
