@@ -76,6 +76,7 @@ class Context:
             ModelError: The engine failed.
         """
         self.notices = ()
+        self._forget_strange_ids()
         if self._prompt is not None:
             needed = len(self._prompt) + self._prompt.follow_cost(message)
             if past and needed + self._room_to_work() > self._room():
@@ -89,6 +90,7 @@ class Context:
 
     def foretell(self, message: str) -> Prompt:
         """Return the prompt as it would be if a message were told now; nothing is told by it."""
+        self._forget_strange_ids()
         prompt = Prompt(self._engine.vocabulary)
         told = self.ids or self._history.prompt
         if told:
@@ -105,6 +107,7 @@ class Context:
             CancelledError: The task was cancelled; nothing has changed.
             ModelError: The engine failed.
         """
+        self._forget_strange_ids()
         exchanges = [turn.as_exchange() for turn in past]
         prompt = self._prompt
         if prompt is None:
@@ -114,6 +117,12 @@ class Context:
         task.attach(compaction)
         compaction.run(prompt, exchanges)
         self._prompt = None
+
+    def _forget_strange_ids(self) -> None:
+        """Tell everything anew if the history's ids cannot be this model's, as in a damaged file."""
+        ids = self._history.prompt
+        if ids and not 0 <= min(ids) <= max(ids) < self._engine.vocabulary.size:
+            self._history.forget_prompt()
 
     def _opened(self, task: Task, message: str, past: Sequence[Turn]) -> Prompt:
         prompt = Prompt(self._engine.vocabulary)

@@ -103,6 +103,12 @@ class History:
         """Return the questions as far as a later one needs them."""
         return [turn.as_exchange() for turn in self.talk]
 
+    def forget_prompt(self) -> None:
+        """Let the turns be told anew: the ids are not those of the model that goes on."""
+        self.prompt = ()
+        for turn in self.turns:
+            turn.is_in_prompt = False
+
     def rewind(self, turns: int) -> None:
         """Keep the first ``turns`` turns."""
         if turns < len(self.turns):
@@ -150,9 +156,7 @@ def _apply(history: History, record: Record) -> None:
             history.started = _text(record, "started")
         case "model":
             history.model = _text(record, "model")
-            history.prompt = ()
-            for turn in history.turns:
-                turn.is_in_prompt = False
+            history.forget_prompt()
         case "question":
             history.turns.append(Turn(_question(record), history.prompt, history.summary))
         case "change":

@@ -53,7 +53,8 @@ def export_one(cwd: Path, session: str, as_json: bool) -> None:
     """
     path = find_session(_folder(cwd), session)
     history = replay(path.stem, read_records(path))
-    sys.stdout.write(export(history, ExportFormat.JSON if as_json else ExportFormat.MARKDOWN))
+    text = export(history, ExportFormat.JSON if as_json else ExportFormat.MARKDOWN)
+    sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
 
 
 def remove(cwd: Path, session: str) -> None:

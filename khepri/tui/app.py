@@ -235,9 +235,10 @@ class KhepriApp(TerminalApp):
             self.notify(f"copied {len(selected):,} characters")
             return
         self._interrupted_s = now_s
+        was_waiting = bool(self.turns.waiting)
         if self._stop():
             return
-        if self.composer.text:
+        if self.composer.text and not was_waiting:
             self.composer.take()
         self.notify("press again to leave", timeout=_SECOND_PRESS_S)
 

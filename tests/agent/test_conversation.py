@@ -106,6 +106,23 @@ def test_a_resumed_conversation_goes_on_with_the_very_tokens_from_before(
     assert len(told) > len(prompts[0])
 
 
+@pytest.mark.parametrize("strange", [-5, 999_999_999])
+def test_ids_that_are_none_of_the_models_are_told_as_text(
+    make: MakeConversation, prompts: list[tuple[int, ...]], strange: int
+) -> None:
+    first = make()
+    ask(first, "Where is retry?")
+    first._recording.tokens((*first.history.prompt, strange), first.history.stable_tokens)
+    first.close()
+    again = make(first.history.session_id)
+    session = again.session
+    assert session is not None
+    ask(again, "And then?")
+    text = b"".join(session._engine.vocabulary.piece(token) for token in prompts[-1]).decode()
+    again.close()
+    assert text.index("Where is retry?") < text.index("And then?")
+
+
 def test_a_turn_that_was_cut_off_is_told_as_text(make: MakeConversation, prompts: list[tuple[int, ...]]) -> None:
     first = make()
     ask(first, "Where is retry?")

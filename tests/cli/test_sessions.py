@@ -64,3 +64,18 @@ def test_a_conversation_that_is_open_elsewhere_is_not_removed_as_it_would_be_wri
     open_elsewhere.close()
     sessions.remove(repository, "one")
     assert not tier().holds(OWN[:-1])
+
+
+def test_what_is_exported_to_a_terminal_does_nothing_to_it(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording = Recording(paths.sessions_dir(repository) / "one.jsonl", repository, "tiny")
+    recording.question(Question("Where?\x1b]0;another title\x07"))
+    recording.close()
+    sessions.export_one(repository, "one", as_json=False)
+    assert "\x1b]0;" in capsys.readouterr().out
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    sessions.export_one(repository, "one", as_json=False)
+    shown = capsys.readouterr().out
+    assert "Where?" in shown
+    assert not {"\x1b", "\x07"} & set(shown)

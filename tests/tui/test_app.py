@@ -135,6 +135,16 @@ async def test_messages_queue_while_one_is_answered_and_come_back_when_it_is_sto
         assert app.status.status.queued == 0
 
 
+async def test_an_interrupt_gives_back_what_waits_for_the_model(make_app: MakeApp, tmp_path: Path) -> None:
+    app = make_app(model=tmp_path / "none.gguf")
+    async with running(app) as pilot:
+        await pilot.press(*"why", "enter")
+        await wait_until(pilot, lambda: app.status.status.queued == 1)
+        await pilot.press("ctrl+c")
+        await wait_until(pilot, lambda: app.composer.text == "why")
+        assert app.status.status.queued == 0
+
+
 async def test_two_presses_of_ctrl_c_leave(make_app: MakeApp) -> None:
     app = make_app()
     async with running(app) as pilot:

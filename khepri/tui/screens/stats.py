@@ -57,7 +57,7 @@ def plots(finished: Sequence[Finished]) -> list[tuple[str, list[Line]]]:
     return [
         ("tokens/s", [("", [each.timing.decode_tokens_per_s or None for each in finished])]),
         ("accepted drafts, %", acceptance or [("", [_percent(each.timing.acceptance_rate) for each in finished])]),
-        ("seconds to the first token", [("", [each.timing.ttft_ms / 1000 for each in finished])]),
+        ("seconds to the first token", [("", [each.timing.ttft_ms / 1000 or None for each in finished])]),
         ("prompt from the cache, %", [("", [_percent(cached_share(each)) for each in finished])]),
     ]
 
