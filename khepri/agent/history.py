@@ -5,10 +5,13 @@ It is rebuilt from the records alone, so that a session can be shown, exported a
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Final
 
 from khepri.agent.events import DrafterFigures, Finished, Timing, ToolFinished, Usage
 from khepri.agent.journal import Record
 from khepri.agent.task import Attachment, Exchange, Question
+
+_NOTHING_DRAFTED: Final = ("acceptance_rate", None)
 
 
 @dataclass(frozen=True)
@@ -213,7 +216,9 @@ def _question(record: Record) -> Question:
     attachments, mentions = record.get("attachments"), record.get("mentions")
     return Question(
         _text(record, "text"),
-        tuple(Attachment(each["name"], each["text"]) for each in attachments) if isinstance(attachments, list) else (),
+        tuple(Attachment(_text(each, "name"), _text(each, "text")) for each in attachments)
+        if isinstance(attachments, list)
+        else (),
         tuple(str(each) for each in mentions) if isinstance(mentions, list) else (),
     )
 
@@ -241,8 +246,8 @@ def _finished(record: Record, turn: Turn) -> Finished:
     return Finished(
         _text(record, "answer"),
         tuple(turn.steps),
-        Usage(**usage),
-        Timing(**timing),
+        Usage(**_numbers(usage)),
+        Timing(**_numbers(timing)),
         _text(record, "model"),
         _text(record, "stop_reason"),
         drafts=_drafts(record.get("drafts")),
@@ -250,7 +255,9 @@ def _finished(record: Record, turn: Turn) -> Finished:
 
 
 def _drafts(rows: object) -> tuple[DrafterFigures, ...]:
-    return tuple(DrafterFigures(**row) for row in rows) if isinstance(rows, list) else ()
+    if not isinstance(rows, list):
+        return ()
+    return tuple(DrafterFigures(_text(row, "drafter"), **_numbers(row, "drafter")) for row in rows)
 
 
 def _text(record: Record, key: str) -> str:
@@ -258,6 +265,14 @@ def _text(record: Record, key: str) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{key} is no text")
     return value
+
+
+def _numbers(values: Mapping[str, Any], besides: str = "") -> dict[str, Any]:
+    """Return all values but one; they are numbers, but for a rate of acceptance where nothing was drafted."""
+    numbers = {key: value for key, value in values.items() if key != besides}
+    if not all(isinstance(each, int | float) or (key, each) == _NOTHING_DRAFTED for key, each in numbers.items()):
+        raise ValueError("figures that are no numbers")
+    return numbers
 
 
 def _number(record: Record, key: str) -> int:

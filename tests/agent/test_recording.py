@@ -210,6 +210,23 @@ def test_records_that_make_no_sense_are_passed_over(tmp_path: Path) -> None:
     assert replay("s", read_records(path)) == History("s")
 
 
+def test_figures_and_texts_of_another_type_are_passed_over(tmp_path: Path) -> None:
+    told = recording(tmp_path)
+    say(told, "One?", (1,))
+    told.close()
+    before = replay("s", read_records(told.path))
+    [finished] = [record for record in read_records(told.path) if record["kind"] == "finished"]
+    strange = [
+        {**finished, "usage": {**finished["usage"], "prompt_tokens": "many"}},  # type: ignore[dict-item]
+        {**finished, "timing": {**finished["timing"], "total_ms": {}}},  # type: ignore[dict-item]
+        {**finished, "drafts": [{"drafter": 7, "drafted": 1, "accepted": 1}]},
+        {"kind": "question", "text": "Two?", "attachments": [{"name": 5, "text": 7}]},
+    ]
+    with told.path.open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps(record) + "\n" for record in strange)
+    assert replay("s", read_records(told.path)) == before
+
+
 def test_a_session_of_a_later_khepri_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_text(json.dumps({"kind": "session", "format": 99}) + "\n", encoding="utf-8")

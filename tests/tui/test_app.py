@@ -76,6 +76,23 @@ async def test_a_command_that_is_written_in_full_runs_with_one_enter(make_app: M
         assert app.composer.text == ""
 
 
+@pytest.mark.parametrize("key", ["enter", "tab"])
+async def test_a_list_that_is_older_than_the_text_is_not_accepted(make_app: MakeApp, key: str) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await pilot.press(*"/stat")
+        await wait_until(pilot, lambda: app.composer._completion.is_open)
+        pilot.app.simulate_key("s")
+        pilot.app.simulate_key(key)
+        if key == "enter":
+            await wait_until(pilot, lambda: bool(app.transcript.entries) or len(app.screen_stack) > 1)
+            assert app.status.status.queued == 0
+            assert app.composer.text == ""
+        else:
+            await wait_until(pilot, lambda: app.composer.text == "/stats")
+            assert app.focused is app.composer
+
+
 async def test_commands_that_do_not_fit_into_the_list_come_into_view(make_app: MakeApp) -> None:
     app = make_app()
     async with running(app) as pilot:

@@ -97,6 +97,7 @@ class Composer(TextArea):
         # Kept after they were sent: the message may be taken back, or be looked up among the earlier ones.
         self._pastes: dict[str, Paste] = {}
         self._replaced_chars = 0
+        self._offered_for = ""
         self._put_text = ""
 
     def on_mount(self) -> None:
@@ -142,17 +143,25 @@ class Composer(TextArea):
         if written.before_cursor != self._before_cursor():
             return
         self._replaced_chars = replaced_chars
+        self._offered_for = written.before_cursor
         self._completion.show(candidates)
 
+    @property
+    def _choice(self) -> Candidate | None:
+        """What is chosen of what could be meant by the text as it is now; nothing while that is not known yet."""
+        return self._completion.choice if self._before_cursor() == self._offered_for else None
+
     def accept(self, candidate: Candidate) -> None:
-        """Put a candidate in the place of what was written of it."""
+        """Put a candidate in the place of what was written of it, unless something else is written by now."""
+        if self._before_cursor() != self._offered_for:
+            return
         row, column = self.cursor_location
         self.replace(candidate.insert, (row, max(0, column - self._replaced_chars)), (row, column))
         self._completion.show(())
 
     def action_send(self) -> None:
         """Send the message; a backslash at the end of the line asks for another line instead."""
-        choice = self._completion.choice
+        choice = self._choice
         if choice is not None and choice.insert.rstrip() != self._being_completed():
             self.accept(choice)
             if not choice.insert.startswith("/") or "[" in choice.label:
@@ -170,15 +179,16 @@ class Composer(TextArea):
         self.insert("\n")
 
     def action_complete(self) -> None:
-        """Put what is chosen.
+        """Put what is chosen, if the list is for the text as it is now.
 
         Raises:
             SkipAction: There is nothing to choose; the key may mean something else.
         """
-        choice = self._completion.choice
-        if choice is None:
+        choice = self._choice
+        if choice is not None:
+            self.accept(choice)
+        elif not self._completion.is_open:
             raise SkipAction
-        self.accept(choice)
 
     def action_older(self) -> None:
         """Go up in the list, or one line up, or to the message before from the first line."""
