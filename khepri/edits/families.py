@@ -1,5 +1,6 @@
 """Finds the methods that override a method or are overridden by it: what is true of one must be true of all."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from khepri.edits.change import ChangeSet
@@ -11,21 +12,34 @@ from khepri.repo.symbols import outline
 
 if TYPE_CHECKING:
     from rope.base.change import ChangeSet as RopeChanges
+    from rope.base.pynames import PyName
+    from rope.base.pyobjects import AbstractClass
 
 
-def family_of(workspace: Workspace, target: Target) -> list[tuple[str, str]]:
-    """Return path and qualified name of a method and of its family, the method first.
+@dataclass(frozen=True)
+class Member:
+    """A method of a family."""
+
+    path: str
+    symbol: str
+    """Its qualified name."""
+    is_override: bool
+    """True if it overrides the method that the family was asked for; False for that one itself as well."""
+
+
+def family_of(workspace: Workspace, target: Target) -> tuple[Member, ...]:
+    """Return a method and its family, the method first.
 
     A function is alone, and so is a constructor, which stands for no other.
 
     Raises:
         EditRefusedError: rope refuses.
     """
-    itself = (target.source.path, target.symbol)
+    itself = Member(target.source.path, target.symbol, is_override=False)
     if "." not in target.symbol or target.name in CONSTRUCTORS:
-        return [itself]
+        return (itself,)
     project = RopeProject(workspace, hides_async=True)
-    places: list[tuple[str, int]] = []
+    places: list[tuple[str, int, bool]] = []
 
     def run() -> "RopeChanges":
         from rope.base import evaluate
@@ -35,18 +49,41 @@ def family_of(workspace: Workspace, target: Target) -> list[tuple[str, str]]:
         module = project.project.get_pymodule(project.file(target.source.path))
         instance, name = evaluate.eval_location2(module, project.offset(target))
         if name is not None:
+            own = _class_of(name)
             finder = create_finder(project.project, target.name, name, instance=instance, in_hierarchy=True)
             for file in project.candidates(target.name):
-                places.extend((file.path, each.lineno) for each in finder.find_occurrences(file) if each.is_defined())
+                for each in finder.find_occurrences(file):
+                    if each.is_defined():
+                        places.append((file.path, each.lineno, _is_below(_class_of(each.get_pyname()), own)))
         return RopeChanges("")
 
     changes: ChangeSet = project.change_of(f"find the family of {target.label}", run)
     assert not changes.files
-    found = (_symbol_at(workspace, target.name, path, line) for path, line in places)
-    return list(dict.fromkeys([itself, *(each for each in found if each is not None)]))
+    found = [itself]
+    for path, line, is_override in places:
+        symbol = _symbol_at(workspace, target.name, path, line)
+        if symbol is not None and (path, symbol) not in {(each.path, each.symbol) for each in found}:
+            found.append(Member(path, symbol, is_override))
+    return tuple(found)
 
 
-def _symbol_at(workspace: Workspace, name: str, path: str, line: int) -> tuple[str, str] | None:
+def _class_of(name: "PyName") -> "AbstractClass":
+    return name.get_object().get_scope().parent.pyobject
+
+
+def _is_below(pyclass: "AbstractClass", other: "AbstractClass") -> bool:
+    queue, seen = list(pyclass.get_superclasses()), []
+    while queue:
+        base = queue.pop()
+        if base == other:
+            return True
+        if base not in seen:
+            seen.append(base)
+            queue.extend(base.get_superclasses())
+    return False
+
+
+def _symbol_at(workspace: Workspace, name: str, path: str, line: int) -> str | None:
     symbols = outline(path, read_source(workspace, path).text)
     around = [each for each in symbols if each.name == name and each.start_line <= line <= each.end_line]
-    return (path, max(around, key=lambda each: each.start_line).qualified_name) if around else None
+    return max(around, key=lambda each: each.start_line).qualified_name if around else None

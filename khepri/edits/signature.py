@@ -3,10 +3,15 @@
 import ast
 import re
 from dataclasses import dataclass
+from typing import Final
 
 from khepri.edits.calls import Function, parameters_of
-from khepri.edits.locate import Target, name_offset
+from khepri.edits.change import FileChange
+from khepri.edits.exact import replace_text
+from khepri.edits.locate import Source, Target, name_offset
 from khepri.edits.refusal import EditRefusedError, Refusal
+
+_LEAD: Final = re.compile(r"(?:\s|#[^\n]*\n)*")
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,16 @@ class Definition:
         return [each.arg for each in (*self.node.args.posonlyargs, *self.node.args.args)]
 
     @property
+    def positional_only(self) -> list[str]:
+        """Names of the parameters that may not be passed by name."""
+        return [each.arg for each in self.node.args.posonlyargs]
+
+    @property
+    def keywords(self) -> list[str]:
+        """Names of the parameters that may be passed by name."""
+        return [each.arg for each in (*self.node.args.args, *self.node.args.kwonlyargs)]
+
+    @property
     def parameter_names(self) -> list[str]:
         """Names of all parameters but ``*args`` and ``**kwargs``."""
         return parameters_of(self.node)
@@ -63,6 +78,25 @@ class Definition:
                 return self._place(each.lineno, each.col_offset)
         raise EditRefusedError(Refusal.NO_TARGET, f"{self.target.label} has no parameter {name}")
 
+    def with_plain_parameters(self) -> str:
+        """Return the text with spaces for ``/``, ``*``, ``*args`` and defaults: every place stays where it is.
+
+        The parameters that are left may be passed by place and by name. A function that has no others stays as it is.
+        """
+        arguments = self.node.args
+        if not (arguments.posonlyargs or arguments.kwonlyargs):
+            return self.text
+        every = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+        ends = {self._place(each.lineno, each.col_offset): self._end(each.annotation or each) for each in every}
+        text = self.text
+        for start, end in split_arguments(text, self._after_opening()):
+            first = _first(text, start, end)
+            if text[first] == "/" or (text[first] == "*" and not text.startswith("**", first)):
+                text = _blanked(text, first, end + (text[end] == ","))
+            elif first in ends and "=" in text[ends[first] : end]:
+                text = _blanked(text, text.index("=", ends[first]), end)
+        return text
+
     def insertion(self, text: str) -> Edit:
         """Return the edit that puts a parameter after the ordinary ones, or after the keyword-only ones."""
         arguments = self.node.args
@@ -70,19 +104,20 @@ class Definition:
         if arguments.kwonlyargs:
             name = arguments.kwonlyargs[-1]
             last = arguments.kw_defaults[-1] or name.annotation or name
+        elif arguments.vararg:
+            # Before it, it would take what calls pass on.
+            last = arguments.vararg.annotation or arguments.vararg
         elif arguments.args or arguments.posonlyargs:
             name = (*arguments.posonlyargs, *arguments.args)[-1]
             last = arguments.defaults[-1] if arguments.defaults else name.annotation or name
         if last is None:
             place = self._after_opening()
-            rest = ", " if arguments.vararg or arguments.kwarg else ""
+            rest = ", " if arguments.kwarg else ""
             return Edit(place, place, text + rest)
-        assert last.end_lineno is not None
-        assert last.end_col_offset is not None
-        place = self._place(last.end_lineno, last.end_col_offset)
+        place = self._end(last)
         while self.text[place] == ")" and self._closes_default(place):
             place += 1
-        if arguments.posonlyargs and not arguments.args and not arguments.kwonlyargs:
+        if arguments.posonlyargs and not (arguments.args or arguments.vararg or arguments.kwonlyargs):
             slash = re.match(r"\s*,\s*/", self.text[place:])
             place += slash.end() if slash else 0
         return self._separated(place, text)
@@ -91,9 +126,15 @@ class Definition:
         """Return the edit that takes a parameter out, with its comma."""
         start = self.parameter_offset(name)
         pieces = split_arguments(self.text, self._after_opening())
+        if self.positional_only == [name]:
+            # A slash without a parameter before it is a syntax error as well.
+            end = _first(self.text, *pieces[2]) if len(pieces) > 2 else pieces[1][1]
+            return Edit(_first(self.text, *pieces[0]), end, "")
         if [each.arg for each in self.node.args.kwonlyargs] == [name] and self.node.args.vararg is None:
             # A star without a parameter after it is a syntax error; it goes along.
-            star = next(i for i, piece in enumerate(pieces) if self.text[piece[0] : piece[1]].strip() == "*")
+            star = next(
+                i for i, piece in enumerate(pieces) if self.text[_first(self.text, *piece) : piece[1]].strip() == "*"
+            )
             before = pieces[star - 1][1] if star else pieces[star][0]
             return Edit(before, pieces[star + 1][1], "")
         return removal_of(self.text, pieces, next(i for i, piece in enumerate(pieces) if piece[0] <= start < piece[1]))
@@ -128,6 +169,11 @@ class Definition:
 
     def _place(self, line: int, column: int) -> int:
         return self._starts[line - 1] + len(self._lines[line - 1].encode()[:column].decode())
+
+    def _end(self, node: ast.expr | ast.arg) -> int:
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        return self._place(node.end_lineno, node.end_col_offset)
 
     def _find(self) -> Function:
         try:
@@ -193,3 +239,18 @@ def with_edits(text: str, edits: list[Edit]) -> str:
     for edit in sorted(edits, key=lambda each: -each.start):
         text = text[: edit.start] + edit.text + text[edit.end :]
     return text
+
+
+def edited(source: Source, edits: list[Edit]) -> FileChange:
+    """Return the change of a file to its text with all of the edits."""
+    return FileChange(source.path, source.data, replace_text(source.data, with_edits(source.text, edits)))
+
+
+def _first(text: str, start: int, end: int) -> int:
+    """Return where an argument begins, behind spaces and comments."""
+    lead = _LEAD.match(text, start, end)
+    return lead.end() if lead else start
+
+
+def _blanked(text: str, start: int, end: int) -> str:
+    return text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]

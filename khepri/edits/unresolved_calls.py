@@ -62,7 +62,7 @@ def with_unresolved(
         notes: tuple[str, ...] = ()
     elif is_unique:
         note = f"nothing else called {target.name} takes {old}, so calls on objects of unknown type are changed too"
-        notes = (f"{note}: {_shown(sorted(unsure))}",)
+        notes = (f"{note}: {shown(sorted(unsure))}",)
     else:
         notes = (_left(sorted(unsure), target, old),)
     return change_set(changes.title, changed.values()), notes
@@ -112,8 +112,9 @@ def _files(workspace: Workspace, changes: ChangeSet, target: Target) -> list[_Fi
 
 def _left(places: list[str], target: Target, name: str) -> str:
     passes = "passes" if len(places) == 1 else "pass"
-    return f"{_shown(places)} {passes} {name} to it or to something else called {target.name}, and were left"
+    return f"{shown(places)} {passes} {name} to it or to something else called {target.name}, and were left"
 
 
-def _shown(places: list[str]) -> str:
+def shown(places: list[str]) -> str:
+    """Return some places in words, the rest of many left out."""
     return ", ".join(places[:_MOST_SHOWN]) + (", …" if len(places) > _MOST_SHOWN else "")

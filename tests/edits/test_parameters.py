@@ -1,5 +1,6 @@
 """A parameter of a method is changed in its whole family, and no call is left behind in silence."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -122,3 +123,118 @@ def test_a_constructor_stands_for_no_other_but_is_called_behind_super(tmp_path: 
     done = texts(rename_parameter(workspace(tmp_path), "a.py", "Base.__init__", "name", "title"))
     wanted = BUILT.replace("self, name):", "self, title):", 1).replace("(name=name)", "(title=name)")
     assert done == {"a.py": wanted.replace("Base(name=", "Base(title=")}
+
+
+OVERLOADED = """from typing import overload
+
+
+class Shape:
+    @overload
+    def area(self, x: int, *, unit: str = ...) -> int: ...
+    @overload
+    def area(self, x: str, *, unit: str = ...) -> str: ...
+
+    def area(self, x, *, unit="m"):
+        return x
+
+
+print(Shape().area(3, unit="cm"))
+"""
+
+
+def test_a_parameter_of_an_overloaded_function_is_renamed_in_every_overload(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(OVERLOADED, encoding="utf-8")
+    for old, new in (("unit", "measure"), ("x", "length")):
+        done = rename_parameter(workspace(tmp_path), "a.py", "Shape.area", old, new)
+        assert texts(done) == {"a.py": re.sub(rf"\b{old}\b", new, OVERLOADED)}
+        assert done.notes == ()
+
+
+def test_a_parameter_goes_from_every_overload(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(OVERLOADED, encoding="utf-8")
+    done = texts(remove_parameter(workspace(tmp_path), "a.py", "Shape.area", "unit"))
+    wanted = re.sub(r', (\*, )?unit: str = \.\.\.|, \*, unit="m"|, unit="cm"', "", OVERLOADED)
+    assert done == {"a.py": wanted}
+
+
+STRICT = """def f(a, /, b, *, c: int = (1), **rest):
+    def inner(c):
+        return c
+
+    return a, b, [c for _ in range(c)], f"{c} {a}", lambda: c, inner(c=a), rest
+
+
+def g(
+    a,
+    /,  # nothing, else = 1
+    *args: int,
+    # a comment, with a comma
+    c,
+    b="*, c",
+):
+    return a, args, c, b
+
+
+class Box:
+    def __init__(self, *, c=1):
+        self.c = c
+
+
+class Small(Box):
+    pass
+
+
+def other(c):
+    return f(1, a=2, b=3, c=c), g(1, 2, c=c), Box(c=c), Small(c=4), dict(a=c, c=5)
+"""
+# A bar stands before the name.
+RENAMED = [
+    ("f", "c", ["|c: int", "[|c for", "range(|c", "{|c}", "lambda: |c", "b=3, |c"]),
+    ("f", "a", ["(|a, /, b", "return |a, b", "{|a}", "inner(c=|a"]),
+    ("g", "c", ["    |c,\n    b", "return a, args, |c", "g(1, 2, |c"]),
+    ("g", "a", ["    |a,\n", "return |a, args"]),
+    ("Box.__init__", "c", ["*, |c=", "self.c = |c", "Box(|c", "Small(|c"]),
+]
+
+
+@pytest.mark.parametrize(("symbol", "old", "places"), RENAMED)
+def test_what_is_passed_by_name_only_or_by_place_only_is_renamed_as_any(
+    tmp_path: Path, symbol: str, old: str, places: list[str]
+) -> None:
+    imports = "from b import f, g, Box, Small\n\n\n"
+    uses = STRICT.split("\n\n\n")[-1]
+    (tmp_path / "a.py").write_text(imports + uses, encoding="utf-8")
+    (tmp_path / "b.py").write_text(STRICT, encoding="utf-8")
+    wanted = STRICT
+    for place in places:
+        assert STRICT.count(place.replace("|", "")) == 1
+        wanted = wanted.replace(place.replace("|", ""), place.replace(f"|{old}", "new"))
+    done = texts(rename_parameter(workspace(tmp_path), "b.py", symbol, old, "new"))
+    assert done["b.py"] == wanted
+    assert done.get("a.py", imports + uses) == imports + wanted.split("\n\n\n")[-1]
+
+
+def test_a_new_name_that_means_something_else_inside_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("def f(*, c):\n    return [c for d in range(3)]\n", encoding="utf-8")
+    with pytest.raises(EditRefusedError, match=r"d"):
+        rename_parameter(workspace(tmp_path), "a.py", "f", "c", "d")
+
+
+def test_what_the_rest_takes_by_the_name_of_a_parameter_passed_by_place_stays(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("def f(a, /, b, **rest):\n    return b, rest\n\n\nf(1, 2, a=3)\n", encoding="utf-8")
+    done = texts(remove_parameter(workspace(tmp_path), "a.py", "f", "a"))
+    assert done == {"a.py": "def f(b, **rest):\n    return b, rest\n\n\nf(2, a=3)\n"}
+
+
+@pytest.mark.parametrize(
+    ("head", "name", "wanted"),
+    [
+        ("def f(a, /): ...", "a", "def f(): ..."),
+        ("def f(a, b, /, c): ...", "a", "def f(b, /, c): ..."),
+        ("def f(\n    a,\n    # by name\n    *,\n    b,\n): ...", "b", "def f(\n    a,\n): ..."),
+    ],
+)
+def test_a_mark_goes_with_the_last_parameter_that_needs_it(tmp_path: Path, head: str, name: str, wanted: str) -> None:
+    (tmp_path / "a.py").write_text(f"{head}\n", encoding="utf-8")
+    done = texts(remove_parameter(workspace(tmp_path), "a.py", "f", name))
+    assert done == {"a.py": f"{wanted}\n"}

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from khepri.edits.parameters import add_parameter, remove_parameter, rename_parameter
+from khepri.edits.new_parameter import add_parameter
+from khepri.edits.parameters import remove_parameter, rename_parameter
 from khepri.edits.refactor import extract, inline, move
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename import Refactoring, rename
@@ -236,7 +237,10 @@ def test_a_parameter_comes_after_the_others_with_its_annotation(root: Path, work
     ("head", "wanted"),
     [
         ("def f():", "def f(x=1):"),
-        ("def f(*args, **kw):", "def f(x=1, *args, **kw):"),
+        ("def f(*args, **kw):", "def f(*args, x=1, **kw):"),
+        ("def f(a, /, *args):", "def f(a, /, *args, x=1):"),
+        ("def f(a, *args: int):", "def f(a, *args: int, x=1):"),
+        ("def f(**kw):", "def f(x=1, **kw):"),
         ("def f(a, /):", "def f(a, /, x=1):"),
         ("def f(a=(1)):", "def f(a=(1), x=1):"),
         ("def f(\n    a,\n    b: int = 2,\n):", "def f(\n    a,\n    b: int = 2,\n    x=1,\n):"),

@@ -1,0 +1,98 @@
+"""Adds a parameter with a default to a Python function, to its overloads, and to the methods that override it."""
+
+import ast
+import builtins
+import keyword
+
+from khepri.edits.change import ChangeSet, change_set
+from khepri.edits.families import family_of
+from khepri.edits.locate import Target, find_python
+from khepri.edits.mentions import uses_of
+from khepri.edits.overloads import definitions_of_one
+from khepri.edits.parameters import finished
+from khepri.edits.refusal import EditRefusedError, Refusal
+from khepri.edits.rename import Refactoring, check_name
+from khepri.edits.signature import edited
+from khepri.edits.unresolved_calls import shown
+from khepri.edits.workspace import Workspace
+
+
+def add_parameter(
+    workspace: Workspace, path: str, symbol: str, name: str, default: str, annotation: str = ""
+) -> Refactoring:
+    """Add a parameter with a default after the others, so that no call has to change.
+
+    Raises:
+        EditRefusedError: There is no such function, it has that parameter, or the default is no expression.
+    """
+    target = find_python(workspace, path, symbol)
+    definitions = definitions_of_one(target)
+    check_name(name)
+    if not default.strip():
+        raise EditRefusedError(
+            Refusal.NOT_POSSIBLE,
+            f"a new parameter of {target.label} needs a default, or every call would break",
+            "name a default, such as None",
+        )
+    for words in filter(None, (default, annotation)):
+        _check_expression(words)
+    default = _as_meant(default, target.source.text)
+    if any(name in each.parameter_names for each in definitions):
+        raise EditRefusedError(Refusal.NO_OP, f"{target.label} has a parameter {name} already")
+    text = f"{name}: {annotation} = {default}" if annotation else f"{name}={default}"
+    changes, notes = _added(workspace, change_set(f"add {text} to {target.label}", []), target, name, text)
+    return finished(workspace, changes, notes)
+
+
+def _added(
+    workspace: Workspace, changes: ChangeSet, target: Target, name: str, text: str
+) -> tuple[ChangeSet, tuple[str, ...]]:
+    """Add a parameter to a function and to the methods that override it, and tell of those."""
+    forked = workspace.fork()
+    followed, left = [], []
+    family = family_of(workspace, target)
+    for member in family:
+        definitions = definitions_of_one(find_python(forked, member.path, member.symbol))
+        lacking = [each for each in definitions if name not in each.parameter_names]
+        label = definitions[0].target.label
+        if not lacking:
+            continue
+        if member is not family[0] and not (member.is_override and _knows(lacking[0].text, text)):
+            left.append(label)
+            continue
+        if member is not family[0]:
+            followed.append(label)
+        one = change_set("", [edited(lacking[0].target.source, [each.insertion(text) for each in lacking])])
+        forked.take(one)
+        changes = changes.merged(one)
+    notes = []
+    if followed:
+        notes.append(
+            f"{name} is added to {shown(followed)} too, overriding {target.symbol}: see whether it is used there"
+        )
+    if left:
+        stay = "stays" if len(left) == 1 else "stay"
+        notes.append(f"{shown(left)} of the same family {stay} without {name}: a call that passes it would fail there")
+    return changes, tuple(notes)
+
+
+def _knows(text: str, parameter: str) -> bool:
+    """True if every name in the annotation and the default of a parameter stands in a file, or is Python's own."""
+    function = ast.parse(f"def f({parameter}): ...")
+    names = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+    return all(hasattr(builtins, name) or uses_of(text, name) for name in names)
+
+
+def _as_meant(default: str, text: str) -> str:
+    """Return a default as it was meant: a word that nothing in the file is called is a text that lost its quotes."""
+    word = default.strip()
+    if word.isidentifier() and not keyword.iskeyword(word) and not hasattr(builtins, word) and not uses_of(text, word):
+        return f'"{word}"'
+    return word
+
+
+def _check_expression(words: str) -> None:
+    try:
+        ast.parse(words, mode="eval")
+    except (SyntaxError, ValueError) as error:
+        raise EditRefusedError(Refusal.SYNTAX, f"{words[:60]!r} is no Python expression") from error
