@@ -5,6 +5,7 @@ that it replaces or follows.
 """
 
 import codecs
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +20,8 @@ _MARKS: Final = {
     "utf-32-le": codecs.BOM_UTF32_LE,
     "utf-32-be": codecs.BOM_UTF32_BE,
 }
+# Python, and what reads it, take a single carriage return for the end of a line as well, be the others what they may.
+_LINE_END: Final = re.compile(r"(\r\n|\r|\n)")
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ def replace_text(before: bytes, text: str) -> bytes:
     """
     file = decode(before)
     old = _lines(before, file)
-    new = text.split("\n")
+    new = re.split("[\r\n]", text)
     ends_open = new[-1] != ""
     if not ends_open:
         new.pop()
@@ -61,13 +64,8 @@ def replace_text(before: bytes, text: str) -> bytes:
 
 
 def _lines(before: bytes, file: TextFile) -> list[_Line]:
-    text = before[len(_mark(file)) :].decode(file.encoding)
-    lines: list[_Line] = []
-    separator = "\r" if file.newline == "\r" else "\n"
-    pieces = text.split(separator)
-    for piece in pieces[:-1]:
-        is_pair = separator == "\n" and piece.endswith("\r")
-        lines.append(_Line(piece[:-1], "\r\n") if is_pair else _Line(piece, separator))
+    pieces = _LINE_END.split(before[len(_mark(file)) :].decode(file.encoding))
+    lines = [_Line(*pair) for pair in zip(pieces[:-1:2], pieces[1::2], strict=True)]
     if pieces[-1]:
         lines.append(_Line(pieces[-1], ""))
     return lines

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.coroutines import with_waiting
+from khepri.edits.creation import new_target
 from khepri.edits.exact import replace_text
-from khepri.edits.imports import check_imports, check_passed_on, redirect_imports, refuse_circle
+from khepri.edits.imports import Modules, check_imports, check_passed_on, redirect_imports, refuse_circle
 from khepri.edits.inline_safety import function_of, repeated_call, torn_call
 from khepri.edits.locate import Target, find_python, read_python, read_source
 from khepri.edits.mentions import public_names, uses_of, without_public_name
 from khepri.edits.refusal import EditRefusedError, Refusal
-from khepri.edits.rename import Refactoring, check_name
+from khepri.edits.rename import Refactoring, check_name, shown
 from khepri.edits.rope_project import RopeProject
 from khepri.edits.soundness import check_sound
 from khepri.edits.workspace import Workspace
@@ -53,7 +54,20 @@ def move(workspace: Workspace, path: str, symbol: str, destination: str) -> Refa
     check_passed_on(workspace, changes)
     notes = check_sound(changes)
     refuse_circle(workspace, changes, target.source.path, place)
-    return Refactoring(changes, notes)
+    return Refactoring(changes, (*notes, *_named_still(workspace, project, changes, target)))
+
+
+def _named_still(workspace: Workspace, project: RopeProject, changes: ChangeSet, target: Target) -> list[str]:
+    """Return a note on where what has moved is still named by its old module: in strings, which tests patch by."""
+    name = f"{Modules(workspace).name(target.source.path)}.{target.name}"
+    after = {change.path: change.after for change in changes.files}
+    places = []
+    for path in sorted({*after, *(file.path for file in project.candidates(target.name))}):
+        data = after[path] if path in after else workspace.read(path)
+        lines = decode(data).text.split("\n") if data is not None else []
+        pattern = re.compile(rf"(?<![\w.]){re.escape(name)}(?!\w)")
+        places += [f"{path}:{number}" for number, line in enumerate(lines, 1) if pattern.search(line)]
+    return [f"{name} still stands in {shown(places)}, and is not there any more"] if places else []
 
 
 def extract(workspace: Workspace, path: str, start_line: int, end_line: int, new_name: str) -> Refactoring:
@@ -127,7 +141,8 @@ def _destination(workspace: Workspace, written: str) -> str:
         path = path.replace(".", "/") + ".py"
     if not path.endswith(".py"):
         raise EditRefusedError(Refusal.NOT_POSSIBLE, f"{path[:80]} is no Python file", "name a file such as src/x.py")
-    return read_source(workspace, path).path if workspace.read(path) is not None else path
+    known = workspace.read(path) is not None
+    return (read_source(workspace, path) if known else new_target(workspace, path).source).path
 
 
 def _public_names_moved(changes: ChangeSet, target: Target) -> ChangeSet:

@@ -19,6 +19,7 @@ from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rope_project import RopeProject
 from khepri.edits.soundness import check_sound
 from khepri.edits.super_uses import is_super_use
+from khepri.edits.syntax import first_fault
 from khepri.edits.workspace import Workspace
 from khepri.repo.symbols import outline
 from khepri.repo.text import decode
@@ -213,28 +214,36 @@ def _refuse_hiding(target: Target, new: str, starred: frozenset[str]) -> None:
 
 
 def _left(workspace: Workspace, project: RopeProject, changes: ChangeSet, path: str, name: str) -> list[str]:
-    """Return a note on the strings and comments that still hold a name: strings first, the nearest files first."""
+    """Return notes on what still holds a name: strings first, then comments, the nearest files first; broken files."""
     after = {change.path: change.after for change in changes.files}
-    found = []
+    found, unread, notes = [], [], []
     files = {*after, *(file.path for file in project.candidates(name))}
     for file in sorted(files, key=lambda each: (each != path, each not in after, each)):
         data = after[file] if file in after else workspace.read(file)
-        if data is not None:
-            found += [(each.is_prose, f"{file}:{each.line}") for each in leftovers(decode(data).text, name)]
+        if data is None:
+            continue
+        text = decode(data).text
+        found += [(each.is_prose, f"{file}:{each.line}") for each in leftovers(text, name)]
+        if file not in after and (fault := first_fault(file, text)) is not None:
+            unread.append(f"{file}:{fault.line}")
+    if unread:
+        notes.append(f"{name} may be used in what is no valid Python, and was left there: {shown(unread)}")
     places = list(dict.fromkeys(place for _, place in sorted(found, key=lambda each: each[0])))
-    if not places:
-        return []
-    lines = "1 line" if len(places) == 1 else f"{len(places)} lines"
-    return [f"{name} also stands in strings or comments of {lines}, which were left: {_shown(places)}"]
+    if places:
+        lines = "1 line" if len(places) == 1 else f"{len(places)} lines"
+        notes.append(f"{name} also stands in strings or comments of {lines}, which were left: {shown(places)}")
+    return notes
 
 
-def _shown(places: list[str]) -> str:
+def shown(places: list[str]) -> str:
+    """Return the first places of a list that may be long."""
     return ", ".join(places[:_MOST_SHOWN]) + (", …" if len(places) > _MOST_SHOWN else "")
 
 
 def _note(name: str, places: list[str], *, is_unique: bool) -> str:
-    shown = _shown(places)
     if is_unique:
-        return f"nothing else is called {name}, so its uses on objects of unknown type are renamed too: {shown}"
+        return f"nothing else is called {name}, so its uses on objects of unknown type are renamed too: {shown(places)}"
     uses = "1 use" if len(places) == 1 else f"{len(places)} uses"
-    return f"{uses} of .{name} may mean something else and {'was' if len(places) == 1 else 'were'} left: {shown}"
+    return (
+        f"{uses} of .{name} may mean something else and {'was' if len(places) == 1 else 'were'} left: {shown(places)}"
+    )

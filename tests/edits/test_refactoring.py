@@ -164,6 +164,26 @@ def test_a_function_moves_with_its_imports(root: Path, workspace: Workspace, des
     assert runs(root, done)
 
 
+def test_nothing_moves_out_of_the_repository(workspace: Workspace) -> None:
+    with pytest.raises(EditRefusedError, match="outside the repository"):
+        move(workspace, "pkg/net.py", "fetch", "../new.py")
+
+
+def test_what_is_named_by_its_old_module_in_a_string_is_told(root: Path, workspace: Workspace) -> None:
+    patched = 'from unittest import mock\n\nPATCH = mock.patch("pkg.net.fetch")\nOTHER = "pkg.net.fetcher"\n'
+    (root / "test_net.py").write_text(patched, encoding="utf-8")
+    workspace.repository.refresh()
+    done = move(workspace, "pkg/net.py", "fetch", "pkg/new.py")
+    assert "pkg.net.fetch still stands in test_net.py:3, and is not there any more" in done.notes
+
+
+def test_a_file_that_is_no_valid_python_is_told(root: Path, workspace: Workspace) -> None:
+    (root / "broken.py").write_text("from pkg.net import twice\ndef (:\ntwice(1)\n", encoding="utf-8")
+    workspace.repository.refresh()
+    (note,) = rename(workspace, "pkg/net.py", "twice", "doubled").notes
+    assert note == "twice may be used in what is no valid Python, and was left there: broken.py:2"
+
+
 def test_lines_become_a_function_of_their_own(root: Path, workspace: Workspace) -> None:
     done = extract(workspace, "pkg/net.py", 11, 13, "report")
     text = after(done, "pkg/net.py")
