@@ -24,8 +24,9 @@ ConstraintMaker = Callable[[], Constraint | None]
 # be wider than what the measurement saw of a few dozen tokens.
 TIE_LEADS: Final = 3.0
 """Two tokens are a near-tie if their gap is at most so many times the largest change of a lead by rounding."""
-_OTHER_WIDTHS: Final = ((100, 4), (61, 8), (37, 16), (128, 2))
-"""Widths of the passes over prompt and answer in which a text is evaluated anew, to see what rounding does."""
+_PROMPT_WIDTHS: Final = (100, 37)
+_ANSWER_WIDTHS: Final = (4, 16)
+"""In passes of these widths a text is evaluated anew, to see what rounding does to it."""
 
 
 @dataclass(frozen=True)
@@ -197,17 +198,22 @@ def _rows_of_other_widths(
         For each of ``places``, the logits after so many tokens of the text, one row for each pair of widths.
     """
     found: dict[int, list[NDArray[np.float32]]] = {place: [] for place in places}
-    for in_prompt, in_answer in _OTHER_WIDTHS if places else ():
-        engine.backend.sequence_remove(0, 0)
-        start = 0
-        while start < max(places):
-            width = min(engine.batch_tokens, in_prompt if start < len(prompt) else in_answer)
-            end = min(start + width, len(prompt) if start < len(prompt) else len(text))
-            wanted = [place for place in places if start < place <= end]
-            first = wanted[0] if wanted else end
-            rows = engine.backend.decode(Batch(tuple(text[start:end]), start, logits_from=first - 1 - start))
+    backend = engine.backend
+
+    def evaluate(start: int, stop: int, width: int) -> None:
+        for at in range(start, stop, width):
+            chunk = tuple(text[at : min(stop, at + width)])
+            wanted = [place for place in places if at < place <= at + len(chunk)]
+            first = wanted[0] if wanted else at + len(chunk)
+            rows = backend.decode(Batch(chunk, at, logits_from=first - 1 - at))
             for place in wanted:
                 found[place].append(np.array(rows[place - first]))
-            start = end
-    engine.backend.sequence_remove(0, 0)
+
+    for in_prompt in _PROMPT_WIDTHS if places else ():
+        backend.sequence_remove(0, 0)
+        evaluate(0, len(prompt), min(in_prompt, engine.batch_tokens))
+        for in_answer in _ANSWER_WIDTHS:
+            if backend.sequence_remove(0, len(prompt)):
+                evaluate(len(prompt), len(text), min(in_answer, engine.batch_tokens))
+    backend.sequence_remove(0, 0)
     return found
