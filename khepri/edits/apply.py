@@ -15,7 +15,7 @@ from pathlib import Path
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.checkpoints import Checkpoint, Checkpoints
 from khepri.edits.files import Staged, changed_since, mode_of, read_bytes, remove_leftovers, stage
-from khepri.edits.guard import check_place
+from khepri.edits.guard import check_place, is_of_git
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.repo.root import Repository
 from khepri.repo.text import printable
@@ -197,7 +197,7 @@ def _place(repository: Repository, path: str) -> Path:
             Refusal.OUTSIDE, f"{printable(path)} is outside the repository", "name a path from the repository's root"
         )
     relative = repository.relative(real)
-    if any(part == ".git" for part in relative.split("/")):
+    if is_of_git(relative):
         raise EditRefusedError(Refusal.HIDDEN, f"{printable(path)} belongs to git and is never written")
     check_place(relative)
     if repository.is_hidden(relative) or repository.is_hidden(path):

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from khepri.edits.change import FileChange
-from khepri.edits.guard import check_complete, check_place, check_syntax
+from khepri.edits.guard import check_complete, check_place, check_syntax, is_of_git
 from khepri.edits.imports import check_found
 from khepri.edits.locate import Source, Target
 from khepri.edits.refusal import EditRefusedError, Refusal
@@ -32,7 +32,7 @@ def new_target(workspace: Workspace, path: str) -> Target:
             Refusal.OUTSIDE, f"{shown} is outside the repository", "name a path from the repository's root"
         )
     relative = workspace.repository.relative(real)
-    if ".git" in relative.split("/") or workspace.repository.is_hidden(relative):
+    if is_of_git(relative) or workspace.repository.is_hidden(relative):
         raise EditRefusedError(Refusal.HIDDEN, f"{shown} is never written", "choose another name")
     check_place(relative)
     above = next(folder for folder in real.parents if folder.exists())

@@ -1,25 +1,101 @@
 """Finds with rope the calls of a Python function, and the uses of a parameter of it."""
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
+from khepri.edits.calls import calls_of
 from khepri.edits.change import FileChange, change_set
 from khepri.edits.exact import replace_text
-from khepri.edits.locate import Target, read_source
+from khepri.edits.locate import Target, find_python, read_source
 from khepri.edits.rope_project import RopeProject
 from khepri.edits.signature import Definition
 from khepri.edits.super_uses import is_super_use
 from khepri.edits.workspace import Workspace
+from khepri.repo.symbols import outline
 
 if TYPE_CHECKING:
     from rope.base.change import ChangeSet as RopeChanges
+    from rope.base.pynames import PyName
+
+_BUILDERS: Final = frozenset({"__init__", "__new__"})
+_OWN_CLASS: Final = ("cls", "__class__")
 
 
 def found_calls(workspace: Workspace, target: Target) -> list[tuple[str, int]]:
     """Return the path and the place of the opening bracket of every call that rope finds.
 
+    Those of a constructor are the calls of its class, and of the classes that inherit it, by ``cls`` too.
+
     Raises:
         EditRefusedError: rope refuses.
     """
+    calls = _calls(workspace, target)
+    if is_builder(target):
+        for each in _built_by(workspace, target):
+            calls += _calls(workspace, each)
+            inside = (call for name in _OWN_CLASS for call in calls_of(each.source.text, name))
+            calls += [
+                (each.source.path, call.opening) for call in inside if each.start_line <= call.line <= each.end_line
+            ]
+    return list(dict.fromkeys(calls))
+
+
+def is_builder(target: Target) -> bool:
+    """Return True for a method that runs when its class is called."""
+    return "." in target.symbol and target.name in _BUILDERS
+
+
+def _built_by(workspace: Workspace, target: Target) -> list[Target]:
+    """Return the class of a constructor and those that inherit it."""
+    owner = find_python(workspace, target.source.path, target.symbol.rpartition(".")[0])
+    bases = {owner.name: [owner]}
+    queue = [owner.name]
+    while queue:
+        for each in _based_on(workspace, queue.pop()):
+            if each.name not in bases:
+                queue.append(each.name)
+            bases.setdefault(each.name, []).append(each)
+    candidates = [each for classes in bases.values() for each in classes]
+    project = RopeProject(workspace, hides_async=True)
+    found: list[Target] = []
+
+    def run() -> "RopeChanges":
+        from rope.base import evaluate
+        from rope.base.change import ChangeSet as RopeChanges
+        from rope.refactor.occurrences import same_pyname
+
+        def meaning(at: Target) -> "PyName":
+            module = project.project.get_pymodule(project.file(at.source.path))
+            return evaluate.eval_location(module, project.offset(at))
+
+        constructor = meaning(target)
+        for each in dict.fromkeys(candidates):
+            pyclass = meaning(each).get_object()
+            if target.name in pyclass and same_pyname(constructor, pyclass[target.name]):
+                found.append(each)
+        return RopeChanges("")
+
+    project.change_of(f"find the classes that {target.label} builds", run)
+    return found
+
+
+def _based_on(workspace: Workspace, name: str) -> list[Target]:
+    """Return the classes whose head names another one."""
+    head = re.compile(rf"\bclass\s+\w+[^:]*[\[(,.\s]{re.escape(name)}\s*[\[,)]")
+    found = []
+    for path in workspace.files():
+        data = workspace.read(path) if path.endswith(".py") else None
+        if data is None or name.encode() not in data:
+            continue
+        source = read_source(workspace, path)
+        for symbol in outline(path, source.text):
+            if symbol.kind == "class" and head.search(symbol.signature):
+                lines = (symbol.start_line, symbol.end_line)
+                found.append(Target(source, symbol.qualified_name, symbol.name, symbol.kind, *lines))
+    return found
+
+
+def _calls(workspace: Workspace, target: Target) -> list[tuple[str, int]]:
     from rope.refactor.occurrences import create_finder
 
     project = RopeProject(workspace, hides_async=True)
@@ -42,7 +118,8 @@ def found_calls(workspace: Workspace, target: Target) -> list[tuple[str, int]]:
         )
         for file in project.candidates(target.name):
             for occurrence in finder.find_occurrences(file):
-                found.append((file.path, occurrence.get_word_range()[1]))
+                if not occurrence.is_defined():
+                    found.append((file.path, occurrence.get_word_range()[1]))
         return RopeChanges("")
 
     project.change_of(f"find the calls of {target.label}", run)

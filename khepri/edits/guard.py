@@ -50,6 +50,11 @@ def check_place(path: str) -> None:
         )
 
 
+def is_of_git(path: str) -> bool:
+    """Return True for a path into git's own folder, in any case: file systems may not tell ``.GIT`` from ``.git``."""
+    return ".git" in path.lower().split("/")
+
+
 def check_changed(old: str, new: str) -> None:
     """Make sure that a new text of a file or a definition is not the old one.
 

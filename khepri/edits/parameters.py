@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from khepri.edits.change import ChangeSet, change_set
 from khepri.edits.families import family_of
-from khepri.edits.found_calls import found_calls, found_uses
+from khepri.edits.found_calls import found_calls, found_uses, is_builder
 from khepri.edits.imports import check_imports
 from khepri.edits.locate import Target, find_python, read_source
 from khepri.edits.overloads import definitions_of_one
@@ -76,6 +76,12 @@ def rename_parameter(workspace: Workspace, path: str, symbol: str, old: str, new
                 raise EditRefusedError(Refusal.NOT_POSSIBLE, f"{each.target.label} uses the name {new} already")
             for used_path, place in found_uses(forked, each, old):
                 uses.setdefault(used_path, set()).add(place)
+        if is_builder(target) and any(old in each.keywords for each in definitions):
+            # What rope does not follow: ``cls(...)``.
+            for called_path, opening in found_calls(forked, definitions[0].target):
+                text = read_source(forked, called_path).text
+                if (named := _passed(text, split_arguments(text, opening + 1), old)) is not None:
+                    uses.setdefault(called_path, set()).add(named)
         return _edited(
             forked,
             {used: [Edit(place, place + len(old), new) for place in places] for used, places in uses.items()},
@@ -132,9 +138,13 @@ def _edited(workspace: Workspace, edits: dict[str, list[Edit]]) -> ChangeSet:
     return change_set("", [edited(read_source(workspace, path), places) for path, places in edits.items()])
 
 
+def _passed(text: str, pieces: list[tuple[int, int]], name: str) -> int | None:
+    """Return where an argument is passed by its name."""
+    found = (re.compile(rf"\s*({re.escape(name)})\s*=(?!=)").match(text, *piece) for piece in pieces)
+    return next((match.start(1) for match in found if match), None)
+
+
 def _argument_removal(text: str, opening: int, name: str, function: Definition) -> Edit | None:
-    if re.search(rf"\bdef\s+{re.escape(function.target.name)}\s*\Z", text[:opening]):
-        return None
     pieces = split_arguments(text, opening + 1)
     words = [text[start:end].strip() for start, end in pieces]
     for index, word in enumerate(words):

@@ -127,6 +127,7 @@ def test_only_what_khepri_left_is_removed(root: Path, state: Path) -> None:
         ("out/x.py", "ln -s .. out", Refusal.OUTSIDE),
         (".env", "", Refusal.HIDDEN),
         (".git/hooks/pre-commit", "mkdir -p .git/hooks", Refusal.HIDDEN),
+        (".GIT/hooks/pre-commit", "", Refusal.HIDDEN),
         ("hidden.py", "echo hidden.py > .khepriignore", Refusal.HIDDEN),
         (".khepri/permissions.toml", "", Refusal.HIDDEN),
         (".khepriignore", "", Refusal.HIDDEN),

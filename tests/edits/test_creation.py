@@ -45,6 +45,13 @@ def test_a_new_file_that_git_ignores_is_refused(
     assert caught.value.reason is Refusal.HIDDEN
 
 
+@pytest.mark.parametrize("path", [".git/hooks/pre-commit", ".GIT/hooks/pre-commit", "sub/.Git/config"])
+def test_nothing_is_made_in_a_folder_of_git(tmp_path: Path, path: str) -> None:
+    with pytest.raises(EditRefusedError, match="never written") as caught:
+        new_target(Workspace(Repository.open(tmp_path)), path)
+    assert caught.value.reason is Refusal.HIDDEN
+
+
 @pytest.mark.parametrize("path", [".khepri/permissions.toml", ".khepriignore"])
 def test_the_rules_for_khepri_are_not_written_by_it(tmp_path: Path, path: str) -> None:
     workspace = Workspace(Repository.open(tmp_path))

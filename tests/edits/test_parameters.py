@@ -238,3 +238,58 @@ def test_a_mark_goes_with_the_last_parameter_that_needs_it(tmp_path: Path, head:
     (tmp_path / "a.py").write_text(f"{head}\n", encoding="utf-8")
     done = texts(remove_parameter(workspace(tmp_path), "a.py", "f", name))
     assert done == {"a.py": f"{wanted}\n"}
+
+
+MADE = """class Base:
+    def __init__(self, name, size=1): ...
+
+    @classmethod
+    def small(cls):
+        return cls("small", size=0)
+
+
+class Leaf(Base): ...
+
+
+class Twig(Leaf):
+    def __init__(self, name):
+        super().__init__(name, 5)
+
+
+class Other:
+    def __init__(self, name, size=1): ...
+"""
+MAKING = """import made
+
+
+Twig = made.Twig("t")
+
+
+class Far(made.Leaf): ...
+
+
+made.Base("a", 2)
+made.Leaf(
+    "b",
+    size=3,
+)
+Far("c", size=4)
+made.Other("d", 5)
+"""
+
+
+def test_what_a_constructor_does_not_take_any_more_goes_from_the_calls_of_its_classes(tmp_path: Path) -> None:
+    (tmp_path / "made.py").write_text(MADE, encoding="utf-8")
+    (tmp_path / "making.py").write_text(MAKING, encoding="utf-8")
+    done = texts(remove_parameter(workspace(tmp_path), "made.py", "Base.__init__", "size"))
+    wanted = MADE.replace(", size=1", "", 1).replace(", size=0", "").replace("name, 5", "name")
+    assert done["made.py"] == wanted
+    assert done["making.py"] == MAKING.replace('"a", 2', '"a"').replace("    size=3,\n", "").replace(", size=4", "")
+
+
+def test_a_parameter_of_a_constructor_is_renamed_in_the_calls_of_its_classes(tmp_path: Path) -> None:
+    (tmp_path / "made.py").write_text(MADE, encoding="utf-8")
+    (tmp_path / "making.py").write_text(MAKING, encoding="utf-8")
+    done = texts(rename_parameter(workspace(tmp_path), "made.py", "Base.__init__", "size", "width"))
+    assert done["made.py"] == MADE.replace("size=1", "width=1", 1).replace("size=0", "width=0")
+    assert done["making.py"] == MAKING.replace("size=", "width=")
