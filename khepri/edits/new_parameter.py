@@ -11,9 +11,8 @@ from khepri.edits.mentions import uses_of
 from khepri.edits.overloads import definitions_of_one
 from khepri.edits.parameters import finished
 from khepri.edits.refusal import EditRefusedError, Refusal
-from khepri.edits.rename import Refactoring, check_name
+from khepri.edits.rename import Refactoring, check_name, shown
 from khepri.edits.signature import edited
-from khepri.edits.unresolved_calls import shown
 from khepri.edits.workspace import Workspace
 
 

@@ -73,7 +73,9 @@ def rename_parameter(workspace: Workspace, path: str, symbol: str, old: str, new
         uses: dict[str, set[int]] = {}
         for each in definitions:
             if new in each.parameter_names or each.uses(new):
-                raise EditRefusedError(Refusal.NOT_POSSIBLE, f"{each.target.label} uses the name {new} already")
+                raise EditRefusedError(
+                    Refusal.NOT_POSSIBLE, f"{each.target.label} uses the name {new} already", "choose another name"
+                )
             for used_path, place in found_uses(forked, each, old):
                 uses.setdefault(used_path, set()).add(place)
         if is_builder(target) and any(old in each.keywords for each in definitions):

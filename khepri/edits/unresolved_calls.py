@@ -6,17 +6,15 @@ takes the parameter; otherwise it is left and told.
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Final
 
 from khepri.edits.calls import calls_of, definitions_of, parameters_of
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
 from khepri.edits.locate import Target
 from khepri.edits.refusal import EditRefusedError, Refusal
+from khepri.edits.rename import shown
 from khepri.edits.workspace import Workspace
 from khepri.repo.text import decode
-
-_MOST_SHOWN: Final = 5
 
 
 @dataclass(frozen=True)
@@ -113,8 +111,3 @@ def _files(workspace: Workspace, changes: ChangeSet, target: Target) -> list[_Fi
 def _left(places: list[str], target: Target, name: str) -> str:
     passes = "passes" if len(places) == 1 else "pass"
     return f"{shown(places)} {passes} {name} to it or to something else called {target.name}, and were left"
-
-
-def shown(places: list[str]) -> str:
-    """Return some places in words, the rest of many left out."""
-    return ", ".join(places[:_MOST_SHOWN]) + (", …" if len(places) > _MOST_SHOWN else "")

@@ -218,6 +218,10 @@ def test_a_new_name_that_means_something_else_inside_is_refused(tmp_path: Path) 
     (tmp_path / "a.py").write_text("def f(*, c):\n    return [c for d in range(3)]\n", encoding="utf-8")
     with pytest.raises(EditRefusedError, match=r"d"):
         rename_parameter(workspace(tmp_path), "a.py", "f", "c", "d")
+    (tmp_path / "a.py").write_text("def f(a, /, *, c): ...\n", encoding="utf-8")
+    with pytest.raises(EditRefusedError, match="uses the name a already") as caught:
+        rename_parameter(workspace(tmp_path), "a.py", "f", "c", "a")
+    assert caught.value.hint == "choose another name"
 
 
 def test_what_the_rest_takes_by_the_name_of_a_parameter_passed_by_place_stays(tmp_path: Path) -> None:
