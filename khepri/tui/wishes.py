@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _END_S: Final = 2.0
+_STILL_S: Final = 0.7
+"""Who has pressed no key for so long is not in the middle of a word."""
 
 
 class Wishes:
@@ -48,7 +50,7 @@ class Wishes:
             case Wish.SESSIONS:
                 self._choose_session()
             case Wish.MODELS:
-                self.offer_models()
+                self.offer_models(is_asked_for=True)
             case Wish.MODEL:
                 self._take_model(outcome.argument)
             case Wish.CONFIG:
@@ -64,7 +66,7 @@ class Wishes:
         if outcome.text:
             self._say(outcome.text)
 
-    def offer_models(self) -> None:
+    def offer_models(self, *, is_asked_for: bool = False) -> None:
         """Let the user choose among the models on this machine; without any, say how to get one."""
 
         def show(models: tuple[Model, ...]) -> None:
@@ -80,15 +82,38 @@ class Wishes:
                 )
                 for model in models
             ]
-            self._app.push_screen(Picker("Models on this machine", choices), self._take_chosen_model)
+            picker = Picker("Models on this machine", choices)
+            if is_asked_for:
+                self._app.push_screen(picker, self._take_chosen_model)
+            else:
+                self._when_nobody_types(lambda: self._app.push_screen(picker, self._take_chosen_model))
 
         self.later(discover, show)
 
     def ask_about(self, review: Review) -> None:
-        """Let the user decide about a change."""
+        """Let the user decide about a change, once the keys that are pressed are meant for it."""
         from khepri.tui.screens.review import ReviewScreen
 
-        self._app.push_screen(ReviewScreen(review))
+        was_busy = self._app.turns.is_busy
+
+        def ask() -> None:
+            if self._app.turns.is_busy or not was_busy:  # what asks may have been stopped meanwhile
+                self._app.push_screen(ReviewScreen(review))
+
+        self._when_nobody_types(ask)
+
+    def _when_nobody_types(self, act: Callable[[], object]) -> None:
+        """Act, but not before the user has stopped to type: what comes up would take the keys for its own."""
+        if self._app.composer.still_s > _STILL_S:
+            act()
+            return
+
+        def look() -> None:
+            if self._app.composer.still_s > _STILL_S:
+                timer.stop()
+                act()
+
+        timer = self._app.set_interval(_STILL_S / 5, look)
 
     def run_shell(self, command: str) -> None:
         """Run a command of the user's and show what it prints."""

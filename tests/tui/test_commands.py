@@ -331,6 +331,49 @@ async def test_a_file_under_review_is_edited_as_it_is_and_not_as_it_is_shown(
         assert decided.files[0].after == b"\x1b[31mtwo\n# more\n"
 
 
+@pytest.mark.parametrize("line", ["true", 'echo "# more" >> "$1"'], ids=["nothing edited", "a line added"])
+async def test_what_was_left_out_stays_so_after_the_editor_and_is_told_in_words(
+    make_app: MakeApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    use_editor(tmp_path, monkeypatch, line)
+    app = make_app()
+    review = Review(CHANGES)
+    async with running(app) as pilot:
+        screen = ReviewScreen(review)
+        app.push_screen(screen)
+        await wait_until(pilot, lambda: isinstance(app.focused, SelectionList) and bool(screen._shown))
+        hunks = screen.query_one(SelectionList)
+        assert "left out" not in str(hunks.get_option_at_index(0).prompt)
+        await pilot.press("space")
+        await wait_until(pilot, lambda: "left out" in str(hunks.get_option_at_index(0).prompt))
+        await pilot.press("e")
+        if "more" in line:
+            await wait_until(pilot, lambda: "# more" in screen._files["a.py"].new_text)
+        await pilot.pause()
+        assert ("a.py", 0) not in hunks.selected
+        assert "left out" in str(hunks.get_option_at_index(0).prompt)
+        await pilot.press("a")
+        await wait_until(pilot, lambda: review.is_answered)
+        decided = review.wait(lambda: False).changes
+        assert decided is not None
+        assert decided.files[0].after is not None
+        assert decided.files[0].after.startswith(b"one\n")
+
+
+async def test_a_review_waits_until_nobody_types(make_app: MakeApp) -> None:
+    app = make_app()
+    review = Review(CHANGES)
+    async with running(app) as pilot:
+        await pilot.press("p")
+        app._wishes.ask_about(review)
+        for key in "lease write a and e":
+            await pilot.press("space" if key == " " else key)
+            assert len(app.screen_stack) == 1
+        await wait_until(pilot, lambda: isinstance(app.screen, ReviewScreen))
+        assert app.composer.text == "please write a and e"
+        assert not review.is_answered
+
+
 async def test_a_fault_that_the_editor_left_is_told(
     make_app: MakeApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,7 @@ from textual.widgets.selection_list import Selection
 from textual_diff_view import DiffView
 
 from khepri.agent.words import counted
-from khepri.edits.change import ChangeSet, FileChange, change_set
+from khepri.edits.change import ChangeSet, FileChange, Hunk, change_set
 from khepri.edits.review import Decision, Review
 from khepri.edits.soundness import new_fault
 from khepri.errors import KhepriError
@@ -71,6 +71,15 @@ class ReviewScreen(ModalScreen[None]):
         """Show the file of the hunk."""
         await self._show(event.selection.value[0])
 
+    @on(SelectionList.SelectionToggled)
+    def say_what_is_left_out(self, event: SelectionList.SelectionToggled[Choice]) -> None:
+        """Say it in words, as colours alone are not for everyone."""
+        hunks = self.query_one(SelectionList)
+        path, number = event.selection.value
+        hunk = next(each for each in self._files[path].hunks if each.number == number)
+        is_chosen = event.selection.value in hunks.selected
+        hunks.replace_option_prompt_at_index(event.selection_index, _label(path, hunk, is_chosen=is_chosen))
+
     def action_apply(self) -> None:
         """Have the chosen hunks written."""
         chosen = frozenset(self.query_one(SelectionList).selected)
@@ -84,7 +93,7 @@ class ReviewScreen(ModalScreen[None]):
 
     async def action_edit(self) -> None:
         """Let the user edit the new text of the file that is shown."""
-        change = self._files[self._shown]
+        before, change = dict(self._files), self._files[self._shown]
         try:
             with self.app.suspend():
                 text = change.plain_text
@@ -101,8 +110,9 @@ class ReviewScreen(ModalScreen[None]):
                 words = f"{edited.path}:{fault.line}: {fault.message}; it would be written like this"
                 self.notify(printable(words), severity="warning", markup=False)
         hunks = self.query_one(SelectionList)
+        left_out = frozenset(hunk for choice, hunk in _hunks(before) if choice not in hunks.selected)
         hunks.clear_options()
-        hunks.add_options(_selections(self._files))
+        hunks.add_options(_selections(self._files, left_out))
         if self._files:
             self._shown = ""
             await self._show(next(iter(self._files)))
@@ -137,13 +147,26 @@ def chosen_changes(title: str, files: Mapping[str, FileChange], chosen: frozense
     return change_set(title, [change for change in kept if change is not None])
 
 
-def _selections(files: Mapping[str, FileChange]) -> list[Selection[Choice]]:
-    return [
-        Selection(
-            Content(f"{printable(change.path)}:{hunk.old_start}  +{len(hunk.new_lines)} -{len(hunk.old_lines)}"),
-            (change.path, hunk.number),
-            initial_state=True,
-        )
-        for change in files.values()
-        for hunk in change.hunks
-    ]
+def _selections(
+    files: Mapping[str, FileChange], left_out: frozenset[tuple[str, Hunk]] = frozenset()
+) -> list[Selection[Choice]]:
+    """Return a line for each hunk; what was left out before stays so as long as it is the same."""
+    known = {(path, _content(hunk)) for path, hunk in left_out}
+    lines = []
+    for (path, number), (_, hunk) in _hunks(files):
+        is_chosen = (path, _content(hunk)) not in known
+        lines.append(Selection(_label(path, hunk, is_chosen=is_chosen), (path, number), initial_state=is_chosen))
+    return lines
+
+
+def _hunks(files: Mapping[str, FileChange]) -> list[tuple[Choice, tuple[str, Hunk]]]:
+    return [((path, hunk.number), (path, hunk)) for path, change in files.items() for hunk in change.hunks]
+
+
+def _content(hunk: Hunk) -> tuple[object, ...]:
+    return hunk.old_start, hunk.old_lines, hunk.new_lines
+
+
+def _label(path: str, hunk: Hunk, *, is_chosen: bool) -> Content:
+    place = f"{printable(path)}:{hunk.old_start}  +{len(hunk.new_lines)} -{len(hunk.old_lines)}"
+    return Content(place if is_chosen else f"{place}  left out")

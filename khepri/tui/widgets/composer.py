@@ -3,6 +3,8 @@
 What becomes of a message is not known here.
 """
 
+import math
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import count
@@ -98,6 +100,7 @@ class Composer(TextArea):
         self._pastes: dict[str, Paste] = {}
         self._replaced_chars = 0
         self._offered_for = ""
+        self._last_key_s = -math.inf
         self._put_text = ""
 
     def on_mount(self) -> None:
@@ -222,7 +225,13 @@ class Composer(TextArea):
         """Ask for the user's editor."""
         self.post_message(self.EditorWanted())
 
+    @property
+    def still_s(self) -> float:
+        """Seconds since the last key was pressed in here."""
+        return time.monotonic() - self._last_key_s
+
     async def _on_key(self, event: events.Key) -> None:
+        self._last_key_s = time.monotonic()
         # Keys come here in the order in which they were pressed. Bindings are looked at later, and those with priority
         # earlier, so that letters would overtake a Backspace before them, and a quick Enter what was typed before it.
         if not event.is_printable:
