@@ -31,11 +31,6 @@ def rename_f(new: str) -> Callable[[Workspace], Refactoring]:
 
 
 REFUSED: dict[str, tuple[dict[str, str], Callable[[Workspace], Refactoring], str]] = {
-    "an await in a plain function": (
-        {"a.py": "async def h():\n    return 1\n\n\nasync def f():\n    x = await h()\n    return x\n"},
-        lambda workspace: extract(workspace, "a.py", 6, 6, "g"),
-        "not compile any more: 'await' outside async function",
-    ),
     "a global left behind": (
         {"a.py": "n = 0\n\n\ndef f():\n    global n\n    n += 1\n", "b.py": ""},
         move_f,
