@@ -161,6 +161,8 @@ def _diff(conversation: Conversation, argument: str) -> Outcome:
     new = [name for name in new if not folder or name == folder or name.startswith(f"{folder}/")]
     if new:
         said.append(f"Not in git yet: {', '.join(f'`{printable(name)}`' for name in new)}")
+    if not said and argument and not (repository.root / argument).exists():
+        raise UsageError(f"there is no {printable(argument)}", "name a path from the repository's root")
     return Outcome("\n\n".join(said) or "Nothing differs from the last commit.")
 
 

@@ -357,6 +357,8 @@ def test_a_diff_shows_what_git_knows_and_without_git_what_khepri_has_changed(
     assert "+def again(): ..." in run(in_git, "/diff").text
     assert "Not in git yet: `new/`" in run(in_git, "/diff").text
     assert "new/" not in run(in_git, "/diff retry.py").text
+    with pytest.raises(UsageError, match=r"there is no nowhere\.py"):
+        run(in_git, "/diff nowhere.py")
     in_git.close()
 
 
