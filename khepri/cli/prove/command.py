@@ -2,9 +2,9 @@
 
 Plain is without drafts and with an empty prefix cache; accelerated is with both.
 
-A difference is a near-tie if the two tokens were so close that rounding can have turned them over: the same text is
-evaluated in passes of other widths, without drafts or cache, and moves their gap about as far. Everything else is a
-defect.
+A difference is a near-tie if the two tokens were so close that rounding can have turned them over: passes of other
+widths, without drafts or cache, move their gap about as far, or are seen to move that of other tokens as far. All else
+is a defect.
 """
 
 import json
@@ -64,9 +64,14 @@ class Proof:
         """Tokens that were compared."""
         return sum(finding.comparison.tokens for finding in self.findings)
 
+    @property
+    def largest_lead_change(self) -> float:
+        """What rounding was seen to do to a choice at most, before anything was compared."""
+        return max((each.largest_lead_change for each in self.widths), default=0.0)
+
     def is_defect(self, divergence: Divergence) -> bool:
         """True if rounding does not explain a difference, or if none was to be."""
-        return self.is_exact or not divergence.is_near_tie
+        return self.is_exact or not divergence.is_near_tie(self.largest_lead_change)
 
     @property
     def is_exact(self) -> bool:
@@ -180,7 +185,8 @@ def _summary(proof: Proof) -> str:
         verdict = "DEFECT" if proof.is_defect(each) else "near-tie"
         lines.append(
             f"{verdict}: {name}, token {each.position}: {each.plain!r} became {each.accelerated!r}; "
-            f"top-2 margin {each.margin:.3g}, gap {each.gap:.3g} (other widths move it by {each.rounding:.2g})"
+            f"top-2 margin {each.margin:.3g}, gap {each.gap:.3g} (other widths move it by {each.rounding:.2g}, "
+            f"others by up to {proof.largest_lead_change:.2g})"
         )
     defects = sum(proof.is_defect(each) for _, each in proof.divergences)
     lines.append(

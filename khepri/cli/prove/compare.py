@@ -47,10 +47,13 @@ class Divergence:
     """How far that gap moves when the same text is evaluated in passes of other widths, with nothing but the library:
     the largest move that was seen; 0 where the accelerated run ended."""
 
-    @property
-    def is_near_tie(self) -> bool:
-        """True if rounding can have turned the two tokens over."""
-        return self.gap <= TIE_LEADS * self.rounding
+    def is_near_tie(self, seen: float = 0.0) -> bool:
+        """Tell if rounding can have turned the two tokens over.
+
+        Args:
+            seen: The largest change of a lead by rounding that was seen at other places of the same machine.
+        """
+        return self.gap <= max(TIE_LEADS * self.rounding, seen)
 
 
 @dataclass(frozen=True)

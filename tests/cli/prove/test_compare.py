@@ -72,7 +72,7 @@ def test_every_near_tie_that_rounding_turns_over_is_found_with_its_margin() -> N
         assert each.margin == pytest.approx(0.2, abs=0.01)
         assert each.gap == pytest.approx(0.2, abs=0.01)
         assert each.rounding == pytest.approx(RoundingBackend.amount, abs=0.01)
-        assert each.is_near_tie
+        assert each.is_near_tie()
 
 
 def test_a_small_gap_that_no_width_of_a_pass_explains_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +86,8 @@ def test_a_small_gap_that_no_width_of_a_pass_explains_is_a_defect(monkeypatch: p
     assert [each.position for each in found.divergences] == [3, 9]
     for each in found.divergences:
         assert each.gap == pytest.approx(0.2, abs=0.01)
-        assert not each.is_near_tie
+        assert not each.is_near_tie()
+        assert each.is_near_tie(seen=0.3)
 
 
 def test_a_loop_that_keeps_what_it_should_refuse_shows_as_wide_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +96,7 @@ def test_a_loop_that_keeps_what_it_should_refuse_shows_as_wide_gaps(monkeypatch:
     engine.says(REPLY)
     found = compare(engine.engine, PROMPT, 40, no_constraint, *ACCELERATED)
     assert found.divergences
-    assert all(each.gap > 50 and not each.is_near_tie for each in found.divergences)
+    assert all(each.gap > 50 and not each.is_near_tie(seen=1.0) for each in found.divergences)
 
 
 def test_an_answer_that_ends_too_early_is_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +106,7 @@ def test_an_answer_that_ends_too_early_is_a_difference(monkeypatch: pytest.Monke
     found = compare(engine.engine, PROMPT, 40, no_constraint, *ACCELERATED)
     assert found.divergences[0].accelerated == "<|im_end|>"
     assert found.divergences[0].gap > 50
-    assert not found.divergences[0].is_near_tie
+    assert not found.divergences[0].is_near_tie(seen=1.0)
 
 
 def test_a_constrained_answer_is_compared_under_its_constraint() -> None:
