@@ -360,7 +360,8 @@ async def test_what_was_left_out_stays_so_after_the_editor_and_is_told_in_words(
         assert decided.files[0].after.startswith(b"one\n")
 
 
-async def test_a_review_waits_until_nobody_types(make_app: MakeApp) -> None:
+async def test_a_review_waits_until_nobody_types(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("khepri.tui.wishes._STILL_S", 5.0)  # a slow machine takes its time between two keys
     app = make_app()
     review = Review(CHANGES)
     async with running(app) as pilot:
