@@ -8,17 +8,15 @@ import threading
 from collections.abc import Callable, Sequence
 
 from khepri import assets
-from khepri.agent.events import Compacted, Compacting, Event, Thinking
-from khepri.agent.generation import figures, prefill_progress
+from khepri.agent.events import Compacted, Compacting, Event
+from khepri.agent.generation import followed
 from khepri.agent.prompt import Prompt
 from khepri.agent.task import Exchange
-from khepri.engine.buffer import JobState
 from khepri.engine.job import Job
 from khepri.engine.request import Request
 from khepri.engine.worker import EngineWorker
 from khepri.errors import CancelledError
 
-_POLL_S = 1 / 30
 _SUMMARY_TOKENS = 280
 _SUMMARY_SHARE = 5
 _MOST_QUESTION_CHARS = 200
@@ -75,25 +73,12 @@ class Compaction:
         )
         if self._cancelled.is_set():
             job.cancel()
-        self._follow(job)
+        for _ in followed(job, self._emit):
+            pass
         summary = job.result().text.strip()
         if self._cancelled.is_set():
             raise CancelledError("interrupted")
         return summary
-
-    def _follow(self, job: Job) -> None:
-        text, cursor = "", 0
-        while True:
-            done = job.wait(_POLL_S)
-            snapshot = job.buffer.snapshot
-            piece, cursor = job.buffer.read(cursor)
-            text += piece
-            if snapshot.state is JobState.PREFILL:
-                self._emit(prefill_progress(snapshot))
-            elif piece:
-                self._emit(Thinking(text, snapshot.completion_tokens, *figures(snapshot)))
-            if done:
-                return
 
 
 def most_summary_tokens(room: int) -> int:

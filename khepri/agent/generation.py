@@ -1,7 +1,7 @@
 """Has the engine write one constrained turn while the user sees how far it is."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from khepri.agent.events import Event, PrefillProgress, Thinking
@@ -101,29 +101,15 @@ class Writer:
         self._job = job = self._engine.submit(request)
         if self._cancelled.is_set():
             job.cancel()
-        self._follow(job, known)
+        for text in followed(job, self._emit):
+            if repeats_itself(text) and text[-_REPEATED_CHARS:] not in known:
+                job.cancel()
         generation = job.result()
         self._job = None
         self.generations.append(generation)
         self.check()
         prompt.reply(generation.tokens)
         return generation.text
-
-    def _follow(self, job: Job, known: str) -> None:
-        text, cursor = "", 0
-        while True:
-            done = job.wait(_POLL_S)
-            snapshot = job.buffer.snapshot
-            piece, cursor = job.buffer.read(cursor)
-            text += piece
-            if snapshot.state is JobState.PREFILL:
-                self._emit(prefill_progress(snapshot))
-            elif piece:
-                self._emit(Thinking(text, snapshot.completion_tokens, *figures(snapshot)))
-                if repeats_itself(text) and text[-_REPEATED_CHARS:] not in known:
-                    job.cancel()
-            if done:
-                return
 
     def check(self) -> None:
         """Give up if ``cancel`` was called.
@@ -133,6 +119,23 @@ class Writer:
         """
         if self._cancelled.is_set():
             raise CancelledError("interrupted; nothing was written")
+
+
+def followed(job: Job, emit: Callable[[Event], None]) -> Iterator[str]:
+    """Tell how far a job is until it ends, and yield its text so far whenever there is more of it."""
+    text, cursor = "", 0
+    while True:
+        done = job.wait(_POLL_S)
+        snapshot = job.buffer.snapshot
+        piece, cursor = job.buffer.read(cursor)
+        text += piece
+        if snapshot.state is JobState.PREFILL:
+            emit(prefill_progress(snapshot))
+        elif piece:
+            emit(Thinking(text, snapshot.completion_tokens, *figures(snapshot)))
+            yield text
+        if done:
+            return
 
 
 def prefill_progress(snapshot: Snapshot) -> PrefillProgress:

@@ -3,7 +3,7 @@
 What is chosen goes back to the task that waits for it. Writing files is not known here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import ClassVar
 
 from textual import on
@@ -110,7 +110,7 @@ class ReviewScreen(ModalScreen[None]):
                 words = f"{edited.path}:{fault.line}: {fault.message}; it would be written like this"
                 self.notify(printable(words), severity="warning", markup=False)
         hunks = self.query_one(SelectionList)
-        left_out = frozenset(hunk for choice, hunk in _hunks(before) if choice not in hunks.selected)
+        left_out = {_content(*hunk) for choice, hunk in _hunks(before) if choice not in hunks.selected}
         hunks.clear_options()
         hunks.add_options(_selections(self._files, left_out))
         if self._files:
@@ -148,14 +148,13 @@ def chosen_changes(title: str, files: Mapping[str, FileChange], chosen: frozense
 
 
 def _selections(
-    files: Mapping[str, FileChange], left_out: frozenset[tuple[str, Hunk]] = frozenset()
+    files: Mapping[str, FileChange], left_out: Collection[tuple[object, ...]] = ()
 ) -> list[Selection[Choice]]:
-    """Return a line for each hunk; what was left out before stays so as long as it is the same."""
-    known = {(path, _content(hunk)) for path, hunk in left_out}
+    """Return a line for each hunk, those with a content that was left out before unselected."""
     lines = []
-    for (path, number), (_, hunk) in _hunks(files):
-        is_chosen = (path, _content(hunk)) not in known
-        lines.append(Selection(_label(path, hunk, is_chosen=is_chosen), (path, number), initial_state=is_chosen))
+    for choice, (path, hunk) in _hunks(files):
+        is_chosen = _content(path, hunk) not in left_out
+        lines.append(Selection(_label(path, hunk, is_chosen=is_chosen), choice, initial_state=is_chosen))
     return lines
 
 
@@ -163,8 +162,9 @@ def _hunks(files: Mapping[str, FileChange]) -> list[tuple[Choice, tuple[str, Hun
     return [((path, hunk.number), (path, hunk)) for path, change in files.items() for hunk in change.hunks]
 
 
-def _content(hunk: Hunk) -> tuple[object, ...]:
-    return hunk.old_start, hunk.old_lines, hunk.new_lines
+def _content(path: str, hunk: Hunk) -> tuple[object, ...]:
+    """Return what makes a hunk the same one, whatever its number is by now."""
+    return path, hunk.old_start, hunk.old_lines, hunk.new_lines
 
 
 def _label(path: str, hunk: Hunk, *, is_chosen: bool) -> Content:
