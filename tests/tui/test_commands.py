@@ -25,6 +25,7 @@ from khepri.tui.screens.picker import Picker
 from khepri.tui.screens.review import ReviewScreen
 from khepri.tui.screens.stats import Stats
 from khepri.tui.start import Start
+from khepri.tui.widgets.composer import Composer
 from tests.tui.conftest import MakeApp, running, wait_until
 from tests.tui.test_conversation_on_screen import record
 
@@ -361,17 +362,24 @@ async def test_what_was_left_out_stays_so_after_the_editor_and_is_told_in_words(
 
 
 async def test_a_review_waits_until_nobody_types(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("khepri.tui.wishes._STILL_S", 5.0)  # a slow machine takes its time between two keys
     app = make_app()
     review = Review(CHANGES)
     async with running(app) as pilot:
-        await pilot.press("p")
+        assert app.composer.still_s == float("inf")
+        await wait_until(pilot, lambda: app.focused is app.composer)
+        app.simulate_key("p")
+        await wait_until(pilot, lambda: app.composer.still_s < float("inf"))
+        # How long nobody has typed is told here, as a slow machine takes its time between two keys.
+        still_s = [0.0]
+        monkeypatch.setattr(Composer, "still_s", property(lambda composer: still_s[0]))
         app._wishes.ask_about(review)
-        for key in "lease write a and e":
-            await pilot.press("space" if key == " " else key)
-            assert len(app.screen_stack) == 1
+        for key in "leasewritea":
+            app.simulate_key(key)
+        await wait_until(pilot, lambda: app.composer.text == "pleasewritea")
+        assert len(app.screen_stack) == 1
+        still_s[0] = 60.0
         await wait_until(pilot, lambda: isinstance(app.screen, ReviewScreen))
-        assert app.composer.text == "please write a and e"
+        assert app.composer.text == "pleasewritea"
         assert not review.is_answered
 
 
