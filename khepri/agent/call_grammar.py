@@ -10,16 +10,16 @@ from typing import Final
 
 from khepri.agent.new_paths import new_paths
 from khepri.agent.protocol import CALL_END, TRIGGER, folders_of
+from khepri.agent.task_parts import is_only_rename, renamed_parameter, renaming
 from khepri.agent.task_reading import (
     Candidate,
+    destination,
     is_called,
-    is_only_rename,
+    is_destination,
     named,
     names_path,
     patterns,
     possible_names,
-    renamed_parameter,
-    renaming,
     tools_spoken_of,
 )
 from khepri.tools.base import JsonValue, Manifest
@@ -58,6 +58,9 @@ def plan_grammar(manifests: Sequence[Manifest], found: Sequence[Candidate], file
         if manifest.name == "rename" and (said := renaming(task)):
             # Taken the other way round, a rename that was done before would be taken back.
             fitting, new_names = [each for each in fitting if is_called(each, said[0])], [said[1]]
+        elif manifest.name == "move" and (goal := destination(task)):
+            fitting = [each for each in fitting if not is_destination(each.path, task)] or fitting
+            properties = {**properties, "destination": {"enum": [*_goals(goal, fitting, files)]}}
         elif "new_name" in required and (said := renamed_parameter(task)):
             properties = {**properties, "name": {"enum": [said[0]]}}
             new_names = [said[1]]
@@ -123,6 +126,14 @@ def _places(found: Sequence[Candidate], files: Sequence[str], *, needs_symbol: b
     if not places:
         places = [f'"path": {_json(path)}' for path in files[:_MOST_FILES]]
     return " | ".join(_literal(place) for place in dict.fromkeys(places))
+
+
+def _goals(written: str, found: Sequence[Candidate], files: Sequence[str]) -> list[str]:
+    """Return the files that a task may mean by the one that it moves something to: one that is there, or a new one."""
+    there = [path for path in files if path == written] or [path for path in files if path.endswith(f"/{written}")]
+    folders = [each.path.rpartition("/")[0] for each in found if each.symbol] if "/" not in written else []
+    beside = [f"{folder}/{written}" for folder in folders if folder and written.endswith(".py")]
+    return list(dict.fromkeys(there or [*beside, written]))
 
 
 def _value(name: str, schema: Mapping[str, JsonValue], names: Sequence[str]) -> str:

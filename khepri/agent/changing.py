@@ -8,11 +8,11 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Final
 
 from khepri import assets
-from khepri.agent.call_grammar import plan_grammar
-from khepri.agent.creating import Creating, create_call
+from khepri.agent.creating import Creating
 from khepri.agent.events import (
     ChangeReport,
     ChangesApplied,
@@ -28,30 +28,30 @@ from khepri.agent.events import (
 from khepri.agent.generation import Writer
 from khepri.agent.permissions import Permissions, Verdict
 from khepri.agent.plan_store import PlanStore
+from khepri.agent.planning import Planning
 from khepri.agent.prompt import Prompt
-from khepri.agent.protocol import ToolCall, parse
-from khepri.agent.rewriting import Failure, Rewriting, rewrite_call
+from khepri.agent.protocol import ToolCall
+from khepri.agent.rewriting import Failure, Rewriting
 from khepri.agent.task import Instruction
-from khepri.agent.task_reading import Candidate, parts_of, renaming, rivals
+from khepri.agent.task_parts import after, needs
+from khepri.agent.task_reading import Candidate, rivals
 from khepri.agent.words import describe_planned
 from khepri.edits.apply import apply
 from khepri.edits.change import ChangeSet, change_set
 from khepri.edits.checkpoints import Checkpoints
 from khepri.edits.checks import CheckOutcome, end_of, run_check
-from khepri.edits.creation import new_target
 from khepri.edits.locate import find_target, read_source
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.review import Review
 from khepri.edits.statements import Statements
 from khepri.edits.workspace import Workspace
 from khepri.errors import RefusedError, ToolError
-from khepri.repo.search import search
 from khepri.tools.arguments import check_arguments
 from khepri.tools.base import Tool, ToolContext
 
-_PLAN_TOKENS: Final = 400
 _LINES_TOKENS: Final = 16
 _CHECK_CHARS: Final = 1800
+_GOING_ON: Final = "going on with this task where it was interrupted"
 
 
 @dataclass(frozen=True)
@@ -114,6 +114,8 @@ class ChangeRun:
         self._emit = emit
         self._now_s = now_s
         self._tools = {tool.manifest.name: tool for tool in parts.tools}
+        manifests = [tool.manifest for tool in parts.tools]
+        self._planning = Planning(instruction, found, manifests, self._workspace, parts.prompt, parts.writer)
         self._steps: list[StepFinished] = []
         self.notices: list[str] = []
         """What the user should know besides."""
@@ -134,12 +136,12 @@ class ChangeRun:
         before = self._run_checks() if self._instruction.checks and not self._instruction.is_dry_run else ()
         calls, first = self._plan()
         failed = next((check for check in before if not check.passed), None)
-        for number, call in enumerate(calls[first:], start=first + 1):
+        for number in range(first + 1, len(calls) + 1):
             self._parts.writer.check()
-            step = self._step(number, len(calls), call, failed)
+            step = self._step(number, calls, failed)
             self._steps.append(step)
             # Whoever sees that a step is done may end the process: it is not done again.
-            self._parts.plans.save(self._instruction.text, calls, number, self._workspace)
+            self._parts.plans.save(self._instruction.text, calls, self._steps, self._told(), self._workspace)
             self._emit(step)
         report = self._offer(calls)
         self._parts.plans.forget()
@@ -168,64 +170,33 @@ class ChangeRun:
 
     def _plan(self) -> tuple[tuple[ToolCall, ...], int]:
         """Return the calls, and how many of them are done already."""
-        stored, targeted = self._parts.plans.load(self._instruction.text, self._workspace), self._targeted()
-        if stored is not None and stored.done < len(stored.calls) and targeted in ((), stored.calls):
+        stored, targeted = self._parts.plans.load(self._instruction.text, self._workspace), self._planning.targeted()
+        if stored is not None and targeted in ((), stored.calls):
             self._workspace.take(change_set(self._instruction.text, stored.files))
-            self._notice(f"going on with this task where it was interrupted, after step {stored.done}")
-            calls, first = stored.calls, stored.done
+            self._steps += stored.steps
+            calls, first = stored.calls, len(stored.steps)
+            where = f"after step {first}" if first < len(calls) else "at the review"
+            for notice in (f"{_GOING_ON}, {where}", *stored.notices):
+                self._notice(notice)
         else:
-            calls, first = targeted or self._decided(), 0
+            calls, first = targeted or self._planning.decided(), 0
         self._emit(PlanMade(tuple(describe_planned(call) for call in calls)))
         return calls, first
 
-    def _targeted(self) -> tuple[ToolCall, ...]:
-        calls = []
-        for written in self._instruction.targets:
-            path, _, symbol = written.partition(":")
-            if not symbol and not (self._repository.root / path).exists():
-                calls.append(create_call(new_target(self._workspace, path).source.path))
-                continue
-            target = find_target(read_source(self._workspace, path), symbol)
-            calls.append(rewrite_call(target.source.path, target.symbol))
-        return tuple(calls)
-
-    def _decided(self) -> tuple[ToolCall, ...]:
-        """Let the model choose what does the task: one call for each of its parts."""
-        manifests = [tool.manifest for tool in self._tools.values()]
-        calls: dict[str, ToolCall] = {}
-        parts = parts_of(self._instruction.text)
-        prompt = self._parts.prompt.fork()
-        made: set[str] = set()
-        for number, part in enumerate(parts):
-            if (said := renaming(part)) is not None:
-                if said[0] not in made:
-                    self._refuse_unknown(said[0])
-                made.add(said[1])
-            if number:
-                prompt.follow(assets.render_prompt("edit/part.md", task=part).strip())
-            grammar = plan_grammar(manifests, self._found, self._repository.files(), part)
-            call = parse(self._parts.writer.write(prompt, grammar, _PLAN_TOKENS), list(self._tools))
-            if call is not None:
-                calls.setdefault(call.identity, call)
-        return tuple(calls.values())
-
-    def _refuse_unknown(self, name: str) -> None:
-        """Raise ``EditRefusedError`` if a name stands nowhere: a model would change something else instead."""
-        word = re.escape(name.rpartition(".")[2])
-        found = search(self._repository, rf"(^|\W){word}(\W|$)", literal=False, case_sensitive=True, max_matches=1)
-        if not found.matches:
-            raise EditRefusedError(Refusal.NO_TARGET, f"nothing is called {name} here", "look at how it is spelled")
-
-    def _step(self, number: int, total: int, call: ToolCall, failed: CheckFinished | None) -> StepFinished:
+    def _step(self, number: int, calls: Sequence[ToolCall], failed: CheckFinished | None) -> StepFinished:
+        call, total = calls[number - 1], len(calls)
         self._emit(StepStarted(number, total, describe_planned(call)))
         try:
+            self._refuse_unmade(call, calls)
             match call.name:
                 case "rewrite":
                     text = self._rewrite(call, failed)
                 case "create" | "add":
                     text = self._create(call)
                 case _:
-                    text = self._refactor(call)
+                    text = self._refactor(
+                        call, reduce(lambda found, done: after(done, found), calls[: number - 1], self._found)
+                    )
         except EditRefusedError as error:
             words = f"{error.message}; {error.hint}" if error.hint else error.message
             return StepFinished(number, total, words, True, error.reason)
@@ -233,9 +204,15 @@ class ChangeRun:
             return StepFinished(number, total, error.message, True, Refusal.NO_TARGET)
         return StepFinished(number, total, text, False)
 
-    def _refactor(self, call: ToolCall) -> str:
+    def _refuse_unmade(self, call: ToolCall, calls: Sequence[ToolCall]) -> None:
+        """Refuse to work on what happens to have the name that an earlier step was to give, and did not."""
+        for step, earlier in zip(self._steps, calls, strict=False):
+            if step.is_refused and needs(call, earlier):
+                raise EditRefusedError(Refusal.NO_TARGET, f"this needs what step {step.number} was to make")
+
+    def _refactor(self, call: ToolCall, found: Sequence[Candidate]) -> str:
         """Run a deterministic tool."""
-        others = rivals(call, self._found, self._instruction.text)
+        others = rivals(call, found, self._instruction.text)
         if others:
             path, symbol = call.arguments.get("path"), call.arguments.get("symbol")
             raise EditRefusedError(
@@ -370,6 +347,10 @@ class ChangeRun:
             return self._parts.checkpoints.fold(first, second)
         except (EditRefusedError, OSError):  # then it takes two steps to take it back, which loses nothing
             return second
+
+    def _told(self) -> list[str]:
+        """Return what is worth telling again when the task goes on later."""
+        return [notice for notice in self.notices if not notice.startswith(_GOING_ON)]
 
     def _notice(self, text: str) -> None:
         if text not in self.notices:

@@ -4,10 +4,12 @@ import base64
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from khepri.agent.events import StepFinished
 from khepri.agent.protocol import ToolCall
 from khepri.edits.change import FileChange, change_set
 from khepri.edits.files import digest, write_atomically
@@ -20,10 +22,12 @@ class StoredPlan:
     """A plan, and what its finished steps propose."""
 
     calls: tuple[ToolCall, ...]
-    done: int
-    """How many of the calls are finished, from the first on."""
+    steps: tuple[StepFinished, ...]
+    """What came of the calls that are finished, from the first on."""
+    notices: tuple[str, ...]
+    """What the user was told besides."""
     files: tuple[FileChange, ...]
-    """What they propose; ``before`` is what the files held."""
+    """What the steps propose; ``before`` is what the files held."""
 
 
 class PlanStore:
@@ -38,13 +42,21 @@ class PlanStore:
         """
         self._path = folder / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:24]}.json"
 
-    def save(self, task: str, calls: tuple[ToolCall, ...], done: int, workspace: Workspace) -> None:
-        """Remember that the first ``done`` calls of a plan are finished."""
+    def save(
+        self,
+        task: str,
+        calls: Sequence[ToolCall],
+        steps: Sequence[StepFinished],
+        notices: Sequence[str],
+        workspace: Workspace,
+    ) -> None:
+        """Remember what came of the first calls of a plan, one step each, and what was told besides."""
         files = workspace.changes(task).files
         record = {
             "task": task,
             "calls": [{"name": call.name, "arguments": dict(call.arguments)} for call in calls],
-            "done": done,
+            "steps": [asdict(step) for step in steps],
+            "notices": list(notices),
             "files": [
                 {"path": each.path, "before": digest(each.before), "after": _written(each.after)} for each in files
             ],
@@ -67,7 +79,10 @@ class PlanStore:
                 if digest(before) != entry["before"]:
                     return None
                 files.append(FileChange(entry["path"], before, _read(entry["after"])))
-            return StoredPlan(calls, int(record["done"]), change_set(task, files).files)
+            steps = tuple(StepFinished(**step) for step in record["steps"])
+            if len(steps) > len(calls):
+                return None
+            return StoredPlan(calls, steps, tuple(map(str, record["notices"])), change_set(task, files).files)
         except (OSError, ValueError, KeyError, TypeError, EditRefusedError):
             return None
 

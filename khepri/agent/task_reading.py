@@ -1,4 +1,4 @@
-"""What a task says: the definitions it may mean, what it calls them, the tools it speaks of, and its parts.
+"""What a task says: the definitions that it may mean, what it calls them, and the tools and files it speaks of.
 
 The words are looked up in the repository and never understood: a model does that, among what is found here.
 """
@@ -12,46 +12,29 @@ from typing import Final
 
 from khepri.agent.protocol import ToolCall
 from khepri.repo.facts import FactsCache
-from khepri.repo.grammars import grammar_of
 from khepri.repo.relevance import likely_places
 from khepri.repo.roles import Role, role_of
 from khepri.repo.root import Repository
 from khepri.tools.base import Manifest
 
 MOST_CANDIDATES: Final = 16
-MOST_PARTS: Final = 6
 _MOST_PLACES: Final = 6
-_WORD: Final = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")
+WORD: Final = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")
 _CODE_LIKE: Final = re.compile(r"_|[a-z][A-Z]|\.|^[A-Z]")
 _HOLE: Final = re.compile(r"\$[A-Z]")
 _CODE: Final = re.compile(r"[\w$.]+(?:\([^()]*(?:\([^()]*\)[^()]*)*\)|\[[^\[\]]*\]|\.\w+)+")
 """A name with what is called on it or taken from it, brackets nested once."""
-_LEADS: Final = "function|method|class|helper"
-_RENAMING: Final = re.compile(
-    rf"\brename\s+(?:the\s+)?(?:(?:{_LEADS}|constant|variable)\s+)?[`'\"]?(?P<old>{_WORD.pattern})(?:\(\))?[`'\"]?"
-    rf"\s+(?:to|into|as)\s+[`'\"]?(?P<new>{_WORD.pattern})",
-    re.IGNORECASE,
-)
-_PARAMETER_RENAMING: Final = re.compile(
-    r"\brename\s+(?:the\s+)?(?:parameter|argument|option|keyword)\s+[`'\"]?(?P<old>[A-Za-z_]\w*)\b.*?"
-    r"\s(?:to|into|as)\s+[`'\"]?(?P<new>[A-Za-z_]\w*)",
-    re.IGNORECASE,
+LEADS: Final = "function|method|class|helper"
+_DESTINATION: Final = re.compile(
+    r"\b(?:mov|put)\w*\b.*?\s(?:to|into)\s+(?:(?:the|a|its|own|new|file|module)\s+)*"
+    r"[`'\"]?(?P<path>[\w./-]*\w\.[A-Za-z]\w{0,9})(?![\w/])",
+    re.IGNORECASE | re.DOTALL,
 )
 _NEVER_NAMES: Final = frozenset(
     "a an the first second third fourth new another optional required keyword positional extra default named boolean "
     "single last".split()
 )
 """Words before ``parameter`` and its like that say which one, and not what it is called."""
-_NOTHING_MORE: Final = re.compile(
-    r"[`'\"]?(?:[\s,.]|everywhere|throughout|and|tests?|included|including|the|in|all|files|its|callers|uses|"
-    r"(?:whole|entire|repository|repo|project|code ?base|package)\b|[\w-]*[./][\w./-]+)*",
-    re.IGNORECASE,
-)
-"""What may stand behind a rename that is all of a task."""
-_NAMELESS: Final = frozenset(
-    "it this that them everything class function method helper constant variable module package file".split()
-)
-"""What a task may speak of instead of a name."""
 
 
 @dataclass(frozen=True)
@@ -77,13 +60,14 @@ def candidates(repository: Repository, task: str, cache_dir: Path | None) -> tup
     Raises:
         ToolError: The files cannot be listed.
     """
-    words = {word: _weight(word, task) for word in _WORD.findall(task)}
+    words = {word: _weight(word, task) for word in WORD.findall(task)}
     files = repository.files()
     with FactsCache(repository, cache_dir) as cache:
         facts = cache.facts(cache.contents(files))
     scored: dict[Candidate, float] = {}
     for path, fact in facts.items():
-        named_file = _names_file(path, task)
+        # Where something is moved to is not where it comes from.
+        named_file = _names_file(path, task) and not is_destination(path, task)
         is_test = role_of(path) is Role.TEST
         for symbol in fact.symbols:
             if symbol.kind == "heading":
@@ -109,7 +93,7 @@ def candidates(repository: Repository, task: str, cache_dir: Path | None) -> tup
 
 def named(found: Sequence[Candidate], task: str) -> Sequence[Candidate]:
     """Return the definitions that a task names outright, with the files it names; all of them if it names none."""
-    words = {word for word in _WORD.findall(task) if _weight(word, task) > 1 or _stands_as_target(word, task)}
+    words = {word for word in WORD.findall(task) if _weight(word, task) > 1 or _stands_as_target(word, task)}
     named = [each for each in found if each.symbol and {each.symbol, each.symbol.rpartition(".")[2]} & words]
     return [*named, *(each for each in found if not each.symbol)] if named else found
 
@@ -117,45 +101,24 @@ def named(found: Sequence[Candidate], task: str) -> Sequence[Candidate]:
 def rivals(call: ToolCall, found: Sequence[Candidate], task: str) -> list[str]:
     """Return the other files that define what a call names, where the task does not say which one it means."""
     path, symbol = str(call.arguments.get("path", "")), call.arguments.get("symbol")
-    if not symbol or _names_file(path, task):
+    if not symbol or (_names_file(path, task) and not is_destination(path, task)):
         return []
     others = {each.path for each in found if each.symbol == symbol and each.path != path}
+    if call.name == "move":
+        others = {each for each in others if not is_destination(each, task)}
     return sorted(each for each in others if role_of(each) is not Role.TEST)
 
 
-def renaming(task: str) -> tuple[str, str] | None:
-    """Return the old and the new name where a task says outright what is to be renamed to what, else None."""
-    said = _said_renaming(task)
-    return (said["old"], said["new"].rpartition(".")[2]) if said else None
+def destination(task: str) -> str:
+    """Return the file that a task moves something to, as it is written; empty if it names none."""
+    said = _DESTINATION.search(task)
+    return said["path"].removeprefix("./") if said else ""
 
 
-def _said_renaming(task: str) -> re.Match[str] | None:
-    said = _RENAMING.search(task)
-    if said is None or said["old"].lower() in _NAMELESS or any(grammar_of(said[each]) for each in ("old", "new")):
-        return None
-    return said
-
-
-def renamed_parameter(task: str) -> tuple[str, str] | None:
-    """Return the old and the new name where a task says outright which parameter is to be called what, else None."""
-    said = _PARAMETER_RENAMING.search(task)
-    return (said["old"], said["new"]) if said else None
-
-
-def is_only_rename(task: str, found: Sequence[Candidate]) -> bool:
-    """Tell if a task renames a definition that is there, and asks for nothing besides."""
-    said = _said_renaming(task)
-    if said is None or not any(is_called(each, said["old"]) for each in found):
-        return False
-    return not task[: said.start()].strip() and _NOTHING_MORE.fullmatch(task, said.end()) is not None
-
-
-def parts_of(task: str) -> tuple[str, ...]:
-    """Return the tasks that a task consists of: its lines, numbered or not, and what ``;`` or ``then`` sets apart."""
-    pieces = re.split(r"\n+|;\s+|(?:,\s*|\.\s+)?\b(?:and then|then)\b[,:]?\s+", task)
-    cleaned = [re.sub(r"^\s*(?:[-*•]|\d+[.)])\s+", "", piece).strip() for piece in pieces]
-    parts = [piece for piece in cleaned if len(_WORD.findall(piece)) > 1]
-    return tuple(parts) if 1 < len(parts) <= MOST_PARTS else (task,)
+def is_destination(path: str, task: str) -> bool:
+    """Tell if a file is the one that a task moves something to."""
+    written = destination(task)
+    return bool(written) and (path == written or path.endswith(f"/{written}"))
 
 
 def tools_spoken_of(manifests: Sequence[Manifest], task: str) -> list[Manifest]:
@@ -181,7 +144,7 @@ def names_path(path: str, task: str) -> bool:
 def possible_names(task: str, found: Sequence[Candidate]) -> list[str]:
     """Return the words of a task that can be a new name: identifiers that are no definition it speaks of already."""
     known = {candidate.symbol for candidate in found} | {each.symbol.rpartition(".")[2] for each in found}
-    words = [word for word in _WORD.findall(task) if word.isidentifier() and not keyword.iskeyword(word)]
+    words = [word for word in WORD.findall(task) if word.isidentifier() and not keyword.iskeyword(word)]
     fresh = [word for word in dict.fromkeys(words) if word not in known and not _is_file(word, task)]
     # A name that is spelled like one, or stands where a name stands, leaves ordinary words no place.
     likely = [word for word in fresh if _weight(word, task) > 1 or _stands_as_name(word, task)]
@@ -217,14 +180,14 @@ def _stands_as_name(word: str, task: str) -> bool:
     """Return True if a word stands where the name of something stands."""
     if word.lower() in _NEVER_NAMES:
         return False
-    lead = rf"(?:{_LEADS}|to|into|as|named|called|name|parameter|argument|option)"
+    lead = rf"(?:{LEADS}|to|into|as|named|called|name|parameter|argument|option)"
     follow = r"(?:parameter|argument|option|keyword)"
     return bool(re.search(rf"\b{lead}\s+[`'\"]?{re.escape(word)}\b|\b{re.escape(word)}[`'\"]?\s+{follow}\b", task))
 
 
 def _stands_as_target(word: str, task: str) -> bool:
     """Return True if a word stands where the name of something stands that is there already."""
-    lead, name = rf"(?:{_LEADS}|to|give|rename|move|inline)", re.escape(word)
+    lead, name = rf"(?:{LEADS}|to|give|rename|move|inline)", re.escape(word)
     if re.search(rf"\b{lead}\s+[`'\"]?{name}\b", task, re.IGNORECASE):
         return True
     # The subject of the sentence.

@@ -127,3 +127,23 @@ def test_the_subject_of_a_task_is_what_it_is_about(root: Path) -> None:
     call = planned("rewrite", path="tests/test_net.py", symbol="test_fetch")
     assert not allows(root, "fetch should raise ValueError if there is no url", call)
     assert allows(root, "test_fetch should look at the url", call)
+
+
+@pytest.mark.parametrize(
+    ("task", "goal", "is_allowed"),
+    [
+        ("move fetch to other.py", "src/other.py", True),
+        ("move fetch to other.py", "other.py", False),
+        ("move fetch to fresh.py", "src/fresh.py", True),
+        ("move fetch to src/fresh.py", "src/fresh.py", True),
+        ("move fetch to src/fresh.py", "src/net.py", False),
+    ],
+)
+def test_a_move_goes_where_the_task_says(root: Path, task: str, goal: str, is_allowed: bool) -> None:
+    assert allows(root, task, planned("move", path="src/net.py", symbol="fetch", destination=goal)) is is_allowed
+
+
+def test_what_moves_is_not_in_the_file_that_it_moves_to(root: Path) -> None:
+    task = "move Session to src/other.py"
+    assert allows(root, task, planned("move", path="src/net.py", symbol="Session", destination="src/other.py"))
+    assert not allows(root, task, planned("move", path="src/other.py", symbol="Session", destination="src/other.py"))

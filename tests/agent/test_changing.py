@@ -250,6 +250,32 @@ def test_an_interrupted_change_goes_on_where_it_was(root: Path) -> None:
     assert text(root, "use.py") == "from app import Conversation, attempt\n\nprint(attempt(Conversation.limit))\n"
 
 
+def test_a_change_that_was_interrupted_in_its_review_is_reviewed_again_with_all_that_was_told(root: Path) -> None:
+    task = Instruction("rename Session to Conversation; rename retry to run")
+    (root / "use.py").write_text(USE + "NAME = 'Session'\nrun = 1\n", encoding="utf-8")
+    plan = [
+        planned("rename", path="app.py", symbol="Session", new_name="Conversation"),
+        planned("rename", path="app.py", symbol="retry", new_name="run"),
+    ]
+
+    def stop(change: Change, event: Event) -> None:
+        if isinstance(event, ReviewRequested):
+            change.run_.cancel()
+            raise CancelledError("left during the review")
+
+    with Change(root, task, plan, watch=stop) as first, pytest.raises(CancelledError):
+        first.run()
+    with Change(root, task, []) as second:
+        report = second.run()
+        assert second.writer.generations == []
+    assert [(step.number, step.is_refused) for step in report.steps] == [(1, False), (2, True)]
+    assert any("at the review" in notice for notice in second.run_.notices)
+    assert any("also stands in strings" in notice for notice in first.run_.notices)
+    assert set(first.run_.notices) < set(second.run_.notices)
+    assert "class Conversation" in text(root)
+    assert list((root.parent / "state" / "plans").iterdir()) == []
+
+
 def test_an_interrupted_change_of_named_targets_goes_on_where_it_was(root: Path) -> None:
     task = Instruction(TASK.text, targets=("app.py:retry", "use.py"))
 
@@ -263,7 +289,7 @@ def test_an_interrupted_change_of_named_targets_goes_on_where_it_was(root: Path)
     with Change(root, task, ["", "no fence at all"]) as change:
         report = change.run()
     assert any("going on" in notice for notice in change.run_.notices)
-    assert [step.is_refused for step in report.steps] == [True]
+    assert [step.is_refused for step in report.steps] == [False, True]
     assert text(root) == APP.replace("count + 1", "count + 2")
 
 
@@ -271,7 +297,7 @@ def test_what_was_interrupted_does_not_stand_in_the_place_of_other_targets(root:
     with Change(root, Instruction(TASK.text, targets=("app.py:retry", "use.py")), []) as change:
         calls = tuple(rewrite_call(path, symbol) for path, symbol in (("app.py", "retry"), ("use.py", "")))
         PlanStore(change.repository.root, root.parent / "state" / "plans").save(
-            TASK.text, calls, 1, Workspace(change.repository)
+            TASK.text, calls, [StepFinished(1, 2, "", False)], [], Workspace(change.repository)
         )
     with Change(root, Instruction(TASK.text, targets=("app.py:retry",)), ["", GOOD]) as change:
         assert change.run().outcome == "applied"
@@ -343,6 +369,37 @@ def test_what_the_first_part_of_a_task_makes_can_be_renamed_by_the_second(root: 
     assert report.outcome == "applied"
 
 
+def test_a_name_that_was_just_given_is_what_the_next_part_means(root: Path) -> None:
+    task = Instruction("rename Session to Talk and Talk to Chat")
+    first = planned("rename", path="app.py", symbol="Session", new_name="Talk")
+    second = planned("rename", path="app.py", symbol="Talk", new_name="Chat")
+    with Change(root, task, [first, second]) as change:
+        report = change.run()
+    assert [step.is_refused for step in report.steps] == [False, False]
+    assert "class Chat" in text(root)
+    assert "Chat.limit" in text(root, "use.py")
+
+
+def test_what_has_the_name_already_is_not_taken_for_what_an_earlier_step_was_to_make(root: Path) -> None:
+    task = Instruction("rename Session to retry and retry to attempt")
+    first = planned("rename", path="app.py", symbol="Session", new_name="retry")
+    second = planned("rename", path="app.py", symbol="retry", new_name="attempt")
+    with Change(root, task, [first, second]) as change:
+        report = change.run()
+    assert report.outcome == "refused"
+    assert "step 1 was to make" in report.steps[1].text
+    assert text(root) == APP
+
+
+def test_replacing_a_name_by_another_one_is_a_rename(root: Path) -> None:
+    rename = planned("rename", path="app.py", symbol="Session", new_name="Talk")
+    with Change(root, Instruction("replace `Session` with `Talk`"), [rename]) as change:
+        assert change.run().outcome == "applied"
+    assert "class Talk" in text(root)
+    with Change(root, Instruction("replace `Nowhere` with `Anything`"), [REWRITE, GOOD]) as change:
+        assert [step.text for step in change.run().steps][:1] != ["rename"]
+
+
 def test_a_step_that_was_told_to_be_done_is_kept_by_then(root: Path) -> None:
     rename = planned("rename", path="app.py", symbol="Session", new_name="Conversation")
     task = Instruction("rename Session to Conversation")
@@ -352,7 +409,7 @@ def test_a_step_that_was_told_to_be_done_is_kept_by_then(root: Path) -> None:
         if isinstance(event, StepFinished):
             plans = PlanStore(change.repository.root, root.parent / "state" / "plans")
             stored = plans.load(task.text, Workspace(change.repository))
-            done.append(stored.done if stored else 0)
+            done.append(len(stored.steps) if stored else 0)
 
     with Change(root, task, [rename], watch=look) as change:
         change.run()

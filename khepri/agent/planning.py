@@ -1,0 +1,112 @@
+"""Decides by which calls a task is done: those that the user named, or one that a model chooses for each part.
+
+No call is run here; what an earlier one will have made is told from the call itself.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from khepri import assets
+from khepri.agent.call_grammar import plan_grammar
+from khepri.agent.creating import create_call
+from khepri.agent.generation import Writer
+from khepri.agent.prompt import Prompt
+from khepri.agent.protocol import ToolCall, parse
+from khepri.agent.rewriting import rewrite_call
+from khepri.agent.task import Instruction
+from khepri.agent.task_parts import after, in_plain_words, parts_of, renaming
+from khepri.agent.task_reading import Candidate, is_called
+from khepri.edits.creation import new_target
+from khepri.edits.locate import find_target, read_source
+from khepri.edits.refusal import EditRefusedError, Refusal
+from khepri.edits.workspace import Workspace
+from khepri.repo.search import search
+from khepri.tools.base import Manifest
+
+_PLAN_TOKENS: Final = 400
+
+
+class Planning:
+    """The plan of one change. One thread."""
+
+    def __init__(
+        self,
+        instruction: Instruction,
+        found: Sequence[Candidate],
+        manifests: Sequence[Manifest],
+        workspace: Workspace,
+        prompt: Prompt,
+        writer: Writer,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            instruction: What to change.
+            found: The definitions that it may be about.
+            manifests: The tools that change something.
+            workspace: The files as they are.
+            prompt: The conversation, its last message the task; it is not touched.
+            writer: Writes the model's turns.
+        """
+        self._instruction = instruction
+        self._found = found
+        self._manifests = manifests
+        self._workspace = workspace
+        self._repository = workspace.repository
+        self._prompt = prompt
+        self._writer = writer
+
+    def targeted(self) -> tuple[ToolCall, ...]:
+        """Return the calls that the instruction itself names; none if it leaves the choice to the model.
+
+        Raises:
+            EditRefusedError: It names what is not there, or what may not be made.
+        """
+        calls = []
+        for written in self._instruction.targets:
+            path, _, symbol = written.partition(":")
+            if not symbol and not (self._repository.root / path).exists():
+                calls.append(create_call(new_target(self._workspace, path).source.path))
+                continue
+            target = find_target(read_source(self._workspace, path), symbol)
+            calls.append(rewrite_call(target.source.path, target.symbol))
+        return tuple(calls)
+
+    def decided(self) -> tuple[ToolCall, ...]:
+        """Let the model choose what does the task: one call for each of its parts.
+
+        Raises:
+            EditRefusedError: The task speaks of a name that stands nowhere.
+            CancelledError: The task was cancelled.
+            ContextFullError: The task does not fit into the context.
+            ModelError: The engine failed.
+        """
+        calls: dict[str, ToolCall] = {}
+        found = self._found
+        prompt = self._prompt.fork()
+        for number, part in enumerate(parts_of(self._instruction.text, found)):
+            if number:
+                prompt.follow(assets.render_prompt("edit/part.md", task=part).strip())
+            words = in_plain_words(part, found, self._stands)
+            if (said := renaming(words)) is not None and not self._is_there(said[0], found):
+                # A model would change something else instead.
+                raise EditRefusedError(
+                    Refusal.NO_TARGET, f"nothing is called {said[0]} here", "look at how it is spelled"
+                )
+            grammar = plan_grammar(self._manifests, found, self._repository.files(), words)
+            call = parse(self._writer.write(prompt, grammar, _PLAN_TOKENS), [each.name for each in self._manifests])
+            if call is not None:
+                calls.setdefault(call.identity, call)
+                found = after(call, found)
+        return tuple(calls.values())
+
+    def _is_there(self, name: str, found: Sequence[Candidate]) -> bool:
+        """Tell if something is called so, or will be by then."""
+        return any(is_called(each, name) for each in found) or self._stands(name)
+
+    def _stands(self, name: str) -> bool:
+        """Tell if a name stands anywhere in the repository."""
+        word = re.escape(name.rpartition(".")[2])
+        found = search(self._repository, rf"(^|\W){word}(\W|$)", literal=False, case_sensitive=True, max_matches=1)
+        return bool(found.matches)
