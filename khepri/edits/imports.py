@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
+from khepri.edits.import_lines import with_import
 from khepri.edits.mentions import public_names, uses_of
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.workspace import Workspace
@@ -84,7 +85,7 @@ def star_passers(workspace: Workspace, modules: Modules, passing: frozenset[str]
     for path in workspace.files():
         data = workspace.read(path) if path.endswith(".py") else None
         tree = _parse(data) if data is not None and b"import *" in data else None
-        if tree is not None and data is not None and name not in _defined(data):
+        if tree is not None and data is not None and name not in defined_names(data):
             sources = {each.module for each in _imports(tree, modules.package(path), is_star=True)}
             stars.setdefault(modules.name(path), set()).update(sources)
     found: set[str] = set()
@@ -129,18 +130,31 @@ def check_passed_on(workspace: Workspace, changes: ChangeSet) -> None:
         if change.path.endswith(".py"):
             gone |= _gone(change)
     after = {change.path: change.after for change in changes.files}
+    modules = Modules(workspace, changes)
     for path in workspace.files() if gone else ():
         data = after[path] if path in after else workspace.read(path)
         if not path.endswith(".py") or data is None or b"__all__" not in data or b"import *" not in data:
             continue
         text = decode(data).text
+        tree = _parse(data)
+        stars = _imports(tree, modules.package(path), is_star=True) if tree is not None else ()
+        sources = [modules.paths[each.module] for each in stars if each.module in modules.paths]
         for name in sorted(gone & public_names(text)):
-            if not uses_of(text, name):
+            is_there = any(
+                _passes_on((after.get(each) if each in after else workspace.read(each)) or b"", name)
+                for each in sources
+            )
+            if not uses_of(text, name) and not is_there:
                 raise EditRefusedError(
                     Refusal.NOT_POSSIBLE,
                     f"{path} names {name} in its __all__ and has it by an import of everything (*)",
                     f"import {name} by its name there first",
                 )
+
+
+def _passes_on(data: bytes, name: str) -> bool:
+    """Tell if an import of everything from a module brings a name that it binds itself."""
+    return name in defined_names(data) and name in (public_names(decode(data).text) or {name})
 
 
 def check_found(workspace: Workspace, change: FileChange) -> None:
@@ -161,7 +175,7 @@ def check_found(workspace: Workspace, change: FileChange) -> None:
         if is_module or each.module.partition(".")[0] not in ours or (path is None and each.module in folders):
             continue
         data = workspace.read(path) if path is not None and path != change.path else b""
-        if path is None or (each.name not in _defined(data or b"") and not _binds_anything(data or b"")):
+        if path is None or (each.name not in defined_names(data or b"") and not _binds_anything(data or b"")):
             where = sorted(modules.name(other) for other in _defining(workspace, modules, each.name))
             raise EditRefusedError(
                 Refusal.NOT_POSSIBLE,
@@ -173,38 +187,64 @@ def check_found(workspace: Workspace, change: FileChange) -> None:
 def _defining(workspace: Workspace, modules: Modules, name: str) -> Iterator[str]:
     for path in modules.paths.values():
         data = workspace.read(path) or b""
-        if name.encode() in data and name in _defined(data):
+        if name.encode() in data and name in defined_names(data):
             yield path
 
 
 def _binds_anything(data: bytes) -> bool:
     """Return True for a module whose names cannot be told: it imports with a star, or makes them as it is asked."""
     return (
-        "__getattr__" in _defined(data) or re.search(rb"^\s*from\s+\S+\s+import\s+\*", data, re.MULTILINE) is not None
+        "__getattr__" in defined_names(data)
+        or re.search(rb"^\s*from\s+\S+\s+import\s+\*", data, re.MULTILINE) is not None
     )
+
+
+def imported_from(workspace: Workspace, modules: Modules, path: str) -> frozenset[str]:
+    """Return the names that other files import from a module."""
+    name = modules.name(path)
+    last = name.rpartition(".")[2].encode()
+    found: set[str] = set()
+    for other in workspace.files():
+        data = workspace.read(other) if other.endswith(".py") and other != path else None
+        if data is not None and (last in data or b"from ." in data) and (tree := _parse(data)) is not None:
+            found |= {each.name for each in _imports(tree, modules.package(other)) if each.module == name}
+    return frozenset(found)
 
 
 def redirect_imports(workspace: Workspace, changes: ChangeSet, name: str, old: str, new: str) -> ChangeSet:
     """Let every import of a name from the module in the file ``old`` name the one in ``new``.
 
     rope follows absolute imports where the name is used; a relative one stays beside the new one, and one that only
-    passes the name on stays as it is.
+    passes the name on stays as it is. Who has the name by an import of everything (``*``) gets one of its own.
     """
     modules = Modules(workspace, changes)
     source, destination = modules.name(old), modules.name(new)
     known = {change.path: change for change in changes.files}
     files = dict(known)
+    left = known[old].after or b"" if old in known else b""
+    is_passed_on = _passes_on(left, name)
     for path in workspace.files():
         change = known.get(path)
         data = change.after if change is not None else workspace.read(path)
-        if not path.endswith(".py") or path in (old, new) or data is None or name.encode() not in data:
+        is_concerned = data is not None and (name.encode() in data or b"import *" in data)
+        if not path.endswith(".py") or path in (old, new) or data is None or not is_concerned:
             continue
         text = decode(data).text
         redirected = _redirected(text, modules.package(path), name, source, destination)
+        if not is_passed_on and not name.startswith("_") and _has_by_star(text, modules.package(path), name, source):
+            redirected = with_import(redirected, f"from {destination} import {name}")
         if redirected != text:
             before = change.before if change is not None else data
             files[path] = FileChange(path, before, replace_text(data, redirected))
     return change_set(changes.title, list(files.values()))
+
+
+def _has_by_star(text: str, package: str, name: str, source: str) -> bool:
+    """Tell if a module uses or passes on a name that it has by an import of everything."""
+    tree = _parse(text.encode()) if "import *" in text else None
+    if tree is None or not any(each.module == source for each in _imports(tree, package, is_star=True)):
+        return False
+    return bool(uses_of(text, name)) or name in (public_names(text) or {name})
 
 
 def _redirected(text: str, package: str, name: str, source: str, destination: str) -> str:
@@ -227,32 +267,58 @@ def _redirected(text: str, package: str, name: str, source: str, destination: st
     return "\n".join(lines)
 
 
-def refuse_circle(workspace: Workspace, changes: ChangeSet, one: str, other: str) -> None:
-    """Refuse a change after which two modules import names of each other, which Python cannot do as it starts.
+def refuse_circle(workspace: Workspace, changes: ChangeSet) -> None:
+    """Refuse a change by which a module comes to import a name from one that needs it first, as Python cannot do.
 
     Raises:
-        EditRefusedError: They would.
+        EditRefusedError: It would.
     """
     modules = Modules(workspace, changes)
-    after = {change.path: change.after for change in changes.files}
-    imported = []
-    for path, needed in ((one, other), (other, one)):
-        data = after.get(path) if path in after else workspace.read(path)
-        tree = _parse(data) if data is not None else None
-        top = ast.Module([node for node in tree.body if isinstance(node, ast.ImportFrom)], []) if tree else None
-        wanted = modules.name(needed)
-        imported.append(top is not None and any(each.module == wanted for each in _imports(top, modules.package(path))))
-    if all(imported):
-        raise EditRefusedError(
-            Refusal.NOT_POSSIBLE,
-            f"{one} and {other} would import from each other",
-            "move what it needs along with it, or choose another file",
-        )
+    proposed = {change.path: change for change in changes.files if change.path.endswith(".py")}
+    for path, change in proposed.items():
+        before = _needed(change.before or b"", path, modules)
+        for other in sorted(_needed(change.after or b"", path, modules) - before):
+            way: dict[str, str] = {other: path}
+            queue = [other]
+            while queue and path not in way:
+                here = queue.pop()
+                data = proposed[here].after if here in proposed else workspace.read(here)
+                for next_ in sorted(_needed(data or b"", here, modules) - way.keys()):
+                    way[next_] = here
+                    queue.append(next_)
+            if path in way:
+                last = way[path]
+                circle = "each other" if last == other else f"each other, by way of {last}"
+                raise EditRefusedError(
+                    Refusal.NOT_POSSIBLE,
+                    f"{path} and {other} would import from {circle}",
+                    "move what it needs along with it, or choose another file",
+                )
+
+
+def _needed(data: bytes, path: str, modules: Modules) -> set[str]:
+    """Return the files whose names a module imports before anything else of it runs."""
+    tree = _parse(data)
+    top = ast.Module([node for node in tree.body if isinstance(node, ast.ImportFrom)], []) if tree is not None else None
+    found = set()
+    around = modules.name(path).split(".")
+    both = (
+        [each for star in (True, False) for each in _imports(top, modules.package(path), is_star=star)] if top else []
+    )
+    for each in both:
+        # A submodule is there as soon as its own import is done.
+        if f"{each.module}.{each.name}" not in modules.paths:
+            found.add(each.module)
+        # The packages that it lies in come first, unless they have begun already.
+        parts = each.module.split(".")
+        packages = (parts[:number] for number in range(1, len(parts)))
+        found |= {".".join(package) for package in packages if package != around[: len(package)]}
+    return {modules.paths[name] for name in found if name in modules.paths} - {path}
 
 
 def _gone(change: FileChange) -> frozenset[str]:
     """Return the names that a module had before a change and has not after it."""
-    before, after = (_defined(data) if data is not None else frozenset() for data in (change.before, change.after))
+    before, after = (defined_names(data) if data is not None else frozenset() for data in (change.before, change.after))
     return before - after
 
 
@@ -268,7 +334,7 @@ def _imports(tree: ast.Module, package: str, *, is_star: bool = False) -> Iterat
                 yield _Import(module, alias.name, node.lineno)
 
 
-def _defined(data: bytes) -> frozenset[str]:
+def defined_names(data: bytes) -> frozenset[str]:
     """Return every name that a module binds anywhere at its top level, blocks included; a star import may bind all."""
     tree = _parse(data)
     names: set[str] = set()

@@ -75,6 +75,28 @@ def uses_of(text: str, name: str) -> list[int]:
     return [token.start[0] for token in tokens if token.type == tokenize.NAME and token.string == name]
 
 
+def quoted_names(text: str) -> frozenset[str]:
+    """Return the names in the quoted types of a module, such as ``"list[Session]"``."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return frozenset()
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        for root, role in _roots(node):
+            for inner in ast.walk(root) if role == "type" else ():
+                if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
+                    found |= _names_in(inner.value)
+    return frozenset(found)
+
+
+def _names_in(written: str) -> set[str]:
+    try:
+        return {node.id for node in ast.walk(ast.parse(written.strip(), mode="eval")) if isinstance(node, ast.Name)}
+    except (SyntaxError, ValueError, RecursionError):
+        return set()
+
+
 def public_names(text: str) -> frozenset[str]:
     """Return the names in the ``__all__`` of a module; empty without one."""
     try:

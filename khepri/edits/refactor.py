@@ -8,13 +8,22 @@ from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.coroutines import with_waiting
 from khepri.edits.creation import new_target
 from khepri.edits.exact import replace_text
-from khepri.edits.imports import Modules, check_imports, check_passed_on, redirect_imports, refuse_circle
+from khepri.edits.imports import (
+    Modules,
+    check_imports,
+    check_passed_on,
+    defined_names,
+    imported_from,
+    redirect_imports,
+    refuse_circle,
+)
 from khepri.edits.inline_safety import function_of, repeated_call, torn_call
 from khepri.edits.locate import Target, find_python, read_python, read_source
 from khepri.edits.mentions import public_names, uses_of, without_public_name
+from khepri.edits.moving import Module, moved
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename import Refactoring, check_name, shown
-from khepri.edits.rope_project import RopeProject
+from khepri.edits.rope_project import KeepingImports, RopeProject
 from khepri.edits.soundness import check_sound
 from khepri.edits.workspace import Workspace
 from khepri.repo.text import decode
@@ -39,22 +48,42 @@ def move(workspace: Workspace, path: str, symbol: str, destination: str) -> Refa
     title = f"move {target.name} to {place}"
 
     def run() -> "RopeChanges":
+        from rope.base.change import ChangeContents
         from rope.refactor.move import create_move
 
         here = project.file(target.source.path)
         there = project.file(place) if workspace.read(place) is not None else project.new_file(place)
-        files = {file.path: file for file in project.candidates(target.name)} | {here.path: here, there.path: there}
-        return create_move(project.project, here, project.offset(target)).get_changes(
-            there, resources=list(files.values())
-        )
+        refactoring = create_move(project.project, here, project.offset(target))
+        refactoring.import_tools = KeepingImports(project.project)
+        others = [file for file in project.candidates(target.name) if file not in (here, there)]
+        changes = refactoring.get_changes(there, resources=others)
+        renamed = refactoring.tools.rename_in_module(target.name, project.project.get_pymodule(there))
+        if renamed is not None:
+            changes.add_change(ChangeContents(there, renamed))
+        return changes
 
-    changes = _public_names_moved(project.change_of(title, run), target)
-    changes = redirect_imports(workspace, changes, target.name, target.source.path, place)
+    changes = _with_moved(workspace, project.change_of(title, run), target, place)
+    changes = redirect_imports(workspace, _public_names_moved(changes, target), target.name, target.source.path, place)
     check_imports(workspace, changes)
     check_passed_on(workspace, changes)
     notes = check_sound(changes)
-    refuse_circle(workspace, changes, target.source.path, place)
+    refuse_circle(workspace, changes)
     return Refactoring(changes, (*notes, *_named_still(workspace, project, changes, target)))
+
+
+def _with_moved(workspace: Workspace, changes: ChangeSet, target: Target, place: str) -> ChangeSet:
+    """Return the change of all other files with that of the two between which a definition moves."""
+    modules = Modules(workspace)
+    known = {change.path: change for change in changes.files}
+    before = workspace.read(place)
+    there = known[place].after if place in known else before
+    texts = {target.source.path: target.source.text, place: decode(there).text if there is not None else ""}
+    source, goal = (Module(modules.name(path), modules.package(path), path, text) for path, text in texts.items())
+    lines = target.start_line, target.end_line
+    left, received = moved(source, goal, target.name, lines, imported_from(workspace, modules, target.source.path))
+    gone = FileChange(target.source.path, target.source.data, replace_text(target.source.data, left))
+    after = received.encode() if there is None else replace_text(there, received)
+    return change_set(changes.title, {**known, gone.path: gone, place: FileChange(place, before, after)}.values())
 
 
 def _named_still(workspace: Workspace, project: RopeProject, changes: ChangeSet, target: Target) -> list[str]:
@@ -146,13 +175,13 @@ def _destination(workspace: Workspace, written: str) -> str:
 
 
 def _public_names_moved(changes: ChangeSet, target: Target) -> ChangeSet:
-    """Take a name that has left its module out of the ``__all__`` there."""
+    """Take a name that its module does not have any more out of the ``__all__`` there."""
     files = []
     for change in changes.files:
         after = change.after
         if after is not None and change.path == target.source.path:
             text = decode(after).text
-            if target.name in public_names(text):
+            if target.name in public_names(text) and target.name not in defined_names(after):
                 after = replace_text(after, without_public_name(text, target.name))
         files.append(FileChange(change.path, change.before, after))
     return change_set(changes.title, files)

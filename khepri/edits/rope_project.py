@@ -17,6 +17,7 @@ from rope.base.fscommands import unicode_to_file_data
 from rope.base.prefs import ImportPrefs, Prefs
 from rope.base.project import Project
 from rope.base.resources import File
+from rope.refactor.importutils import ImportTools
 
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
@@ -27,6 +28,7 @@ from khepri.errors import ToolError
 from khepri.repo.text import decode
 
 if TYPE_CHECKING:
+    from rope.base.pyobjects import PyModule
     from rope.base.resources import Folder, Resource
 
 
@@ -123,6 +125,15 @@ class _NewFile(File):  # type: ignore[misc]
 
     def exists(self) -> bool:
         return True
+
+
+class KeepingImports(ImportTools):  # type: ignore[misc]
+    """rope's work on imports, but for taking away those that nothing seems to use: they may be there for others."""
+
+    def organize_imports(self, pymodule: "PyModule", *, unused: bool = False, **options: object) -> str | None:
+        """Mend the imports of a module; see rope."""
+        text: str | None = super().organize_imports(pymodule, unused=False, **options)
+        return text
 
 
 class RopeProject:

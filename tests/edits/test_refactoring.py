@@ -363,8 +363,11 @@ def test_what_another_module_passes_on_with_everything_else_stays(root: Path, wo
     workspace.repository.refresh()
     refusal = r"pkg/__init__.py names twice in its __all__"
     with pytest.raises(EditRefusedError, match=refusal) as caught:
-        move(workspace, "pkg/net.py", "twice", "pkg/new.py")
-    assert caught.value.hint
+        inline(workspace, "pkg/net.py", "twice")
+    assert caught.value.reason is Refusal.NOT_POSSIBLE
+    assert "from pkg.new import twice\n" in after(
+        move(workspace, "pkg/net.py", "twice", "pkg/new.py"), "pkg/__init__.py"
+    )
 
 
 def test_a_name_is_renamed_through_imports_of_everything(root: Path, workspace: Workspace) -> None:
