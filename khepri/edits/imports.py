@@ -322,13 +322,36 @@ def _gone(change: FileChange) -> frozenset[str]:
     return before - after
 
 
+def bindings_of(tree: ast.Module, package: str) -> dict[str, str]:
+    """Return what each imported name of a module stands for, dotted; ``import a.b`` binds ``a``."""
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                root = alias.name.partition(".")[0]
+                found[alias.asname or root] = alias.name if alias.asname else root
+        elif isinstance(node, ast.ImportFrom):
+            module = _module_of(node, package)
+            found |= {alias.asname or alias.name: f"{module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def star_sources(tree: ast.Module, package: str) -> frozenset[str]:
+    """Return the modules that a module imports everything from."""
+    return frozenset(each.module for each in _imports(tree, package, is_star=True))
+
+
+def _module_of(node: ast.ImportFrom, package: str) -> str:
+    base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+    return ".".join([*base, *([node.module] if node.module else [])])
+
+
 def _imports(tree: ast.Module, package: str, *, is_star: bool = False) -> Iterator[_Import]:
     """Yield what is imported by its name from modules, or else everything that is imported without one."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.ImportFrom):
             continue
-        base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-        module = ".".join([*base, *([node.module] if node.module else [])])
+        module = _module_of(node, package)
         for alias in node.names:
             if (alias.name == "*") == is_star:
                 yield _Import(module, alias.name, node.lineno)

@@ -7,7 +7,7 @@ A refactoring library that works on text puts ``x + 1`` into ``single(y) * 2`` a
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from copy import deepcopy
 from typing import Final
 
@@ -31,6 +31,7 @@ _ACTING: Final = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
 """Expressions that may do something, and so have to be evaluated once."""
 _MAKING: Final = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.GeneratorExp, ast.Lambda)
 """Expressions that make another object each time."""
+_GIVEN: Final = re.compile(r"\b__(\d+)__(\w+)\b")
 _MARK: Final = "_khepri_"
 _REPEATING: Final = (
     ast.For,
@@ -56,19 +57,62 @@ def function_of(definition: str) -> ast.FunctionDef | None:
     return next((each for each in ast.parse(definition).body if isinstance(each, ast.FunctionDef)), None)
 
 
-def repeated_call(function: ast.FunctionDef, text: str) -> int | None:
+def tied(function: ast.FunctionDef) -> str:
+    """Return why the body of a function means something else outside of it; empty if it does not."""
+    own = {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)}
+    for decorator in function.decorator_list:
+        if ast.unparse(decorator) not in ("staticmethod", "classmethod"):
+            return f"@{ast.unparse(decorator)} would be lost"
+    for default in (*function.args.defaults, *function.args.kw_defaults):
+        if default is not None and any(isinstance(node, (*_ACTING, *_MAKING)) for node in ast.walk(default)):
+            return f"its default {ast.unparse(default)} is made once for all calls"
+    for node in _within(function.body):
+        match node:
+            case ast.Yield() | ast.YieldFrom():
+                return "it is a generator"
+            case ast.Global(names=[name, *_]) | ast.Nonlocal(names=[name, *_]):
+                return f"it assigns {name} of another scope"
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) if name in own:
+                return f"it assigns its own parameter {name}"
+            case ast.Call(func=ast.Name(id="super" | "locals" | "vars" as name), args=[]):
+                return f"{name}() means the function that it stands in"
+    return ""
+
+
+def _within(body: list[ast.stmt]) -> Iterator[ast.AST]:
+    """Yield what runs as a part of a function, not later."""
+    queue: list[ast.AST] = [*body]
+    while queue:
+        node = queue.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            queue.extend(ast.iter_child_nodes(node))
+
+
+def with_plain_names(before: str, after: str) -> str:
+    """Return a text in which the library has given names such as ``__0__total`` with ones that people would give."""
+    text = after
+    for number, name in dict.fromkeys(_GIVEN.findall(after)):
+        if f"__{number}__{name}" not in before:
+            taken = (count for count in range(2, len(text)) if not re.search(rf"\b{name}_{count}\b", text))
+            text = re.sub(rf"\b__{number}__{name}\b", f"{name}_{next(taken)}", text)
+    return text
+
+
+def repeated_call(function: ast.FunctionDef, text: str, meant: Container[tuple[int, int]]) -> int | None:
     """Return the line of the first call that passes what must be evaluated once for a parameter that is not used once.
 
     Args:
         function: What is to be inlined.
         text: A Python file with calls.
+        meant: The ends, as line and column, of the names in it that may mean the function.
 
     Raises:
         SyntaxError: The file is no Python.
     """
     uses = _uses(function)
     calls = (each for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Call))
-    for call in (each for each in calls if _called(each) == function.name):
+    for call in (each for each in calls if _end(each.func) in meant):
         for parameter, value in _passed(function, call).items():
             once = _ACTING if uses[parameter] == 0 else (*_ACTING, *_MAKING)
             if uses[parameter] != 1 and any(isinstance(node, once) for node in ast.walk(value)):
@@ -76,12 +120,13 @@ def repeated_call(function: ast.FunctionDef, text: str) -> int | None:
     return None
 
 
-def torn_call(function: ast.FunctionDef, text: str) -> int | None:
+def torn_call(function: ast.FunctionDef, text: str, meant: Container[tuple[int, int]]) -> int | None:
     """Return the line of the first call that would mean something else with the body in its place; None without any.
 
     Args:
         function: What is to be inlined.
         text: A Python file with calls.
+        meant: The ends, as line and column, of the names in it that may mean the function.
 
     Raises:
         SyntaxError: The file is no Python.
@@ -90,7 +135,7 @@ def torn_call(function: ast.FunctionDef, text: str) -> int | None:
     is_open = any(not isinstance(value, _CLOSED) for value in returned)
     torn = {node.id for node, parent in _with_parents(function) if isinstance(node, ast.Name) and _tears(node, parent)}
     for node, parent in _with_parents(ast.parse(text)):
-        if not (isinstance(node, ast.Call) and _called(node) == function.name):
+        if not (isinstance(node, ast.Call) and _end(node.func) in meant):
             continue
         opened = {name: value for name, value in _passed(function, node).items() if not isinstance(value, _CLOSED)}
         if (is_open and _tears(node, parent)) or (torn & opened.keys() and not _means_the_same(function, opened)):
@@ -145,8 +190,10 @@ def _uses(function: ast.FunctionDef) -> Counter[str]:
     return uses
 
 
-def _called(call: ast.Call) -> str:
-    return call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+def _end(name: ast.expr) -> tuple[int, int]:
+    assert name.end_lineno is not None
+    assert name.end_col_offset is not None
+    return name.end_lineno, name.end_col_offset
 
 
 def _tears(node: ast.expr, parent: ast.AST) -> bool:

@@ -17,10 +17,11 @@ from khepri.edits.imports import (
     redirect_imports,
     refuse_circle,
 )
-from khepri.edits.inline_safety import function_of, repeated_call, torn_call
+from khepri.edits.inline_safety import function_of, repeated_call, tied, torn_call, with_plain_names
 from khepri.edits.locate import Target, find_python, read_python, read_source
-from khepri.edits.mentions import public_names, uses_of, without_public_name
+from khepri.edits.mentions import public_names, without_public_name
 from khepri.edits.moving import Module, moved
+from khepri.edits.namesakes import Namesakes
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename import Refactoring, check_name, shown
 from khepri.edits.rope_project import KeepingImports, RopeProject
@@ -156,7 +157,7 @@ def inline(workspace: Workspace, path: str, symbol: str) -> Refactoring:
         refactoring = create_inline(project.project, project.file(target.source.path), project.offset(target))
         return refactoring.get_changes(resources=project.candidates(target.name))
 
-    changes = _public_names_moved(project.change_of(title, run), target)
+    changes = _public_names_moved(_plainly_named(project.change_of(title, run)), target)
     _refuse_leftovers(workspace, changes, target)
     check_imports(workspace, changes)
     check_passed_on(workspace, changes)
@@ -189,12 +190,8 @@ def _public_names_moved(changes: ChangeSet, target: Target) -> ChangeSet:
 
 def _refuse_leftovers(workspace: Workspace, changes: ChangeSet, target: Target) -> None:
     """Refuse to remove a function while something may still use it."""
-    after = {change.path: change.after for change in changes.files}
-    left = []
-    for path in workspace.files():
-        if path.endswith(".py"):
-            data = after.get(path) if path in after else workspace.read(path)
-            left += [f"{path}:{line}" for line in uses_of(decode(data).text if data else "", target.name)]
+    namesakes = Namesakes(workspace, target, {change.path: change.after for change in changes.files})
+    left = [f"{path}:{line}" for path in namesakes.paths for line in namesakes.places(path).values()]
     if left:
         raise EditRefusedError(
             Refusal.NOT_POSSIBLE,
@@ -211,15 +208,12 @@ def _refuse_unsafe_calls(workspace: Workspace, target: Target) -> None:
         return  # rope says what is wrong with it
     if function is None:
         return
-    for path in workspace.files():
-        data = workspace.read(path) if path.endswith(".py") else None
-        text = decode(data).text if data else ""
-        if target.name not in text:
-            continue
-        try:
-            torn, repeated = torn_call(function, text), repeated_call(function, text)
-        except SyntaxError:
-            continue
+    if why := tied(function):
+        raise EditRefusedError(Refusal.NOT_POSSIBLE, f"{target.label} cannot be inlined: {why}", "change that first")
+    namesakes = Namesakes(workspace, target)
+    for path in namesakes.paths:
+        text, meant = decode(workspace.read(path) or b"").text, namesakes.places(path)
+        torn, repeated = torn_call(function, text, meant), repeated_call(function, text, meant)
         if torn is not None:
             raise EditRefusedError(
                 Refusal.NOT_POSSIBLE,
@@ -232,6 +226,16 @@ def _refuse_unsafe_calls(workspace: Workspace, target: Target) -> None:
                 f"what {path}:{repeated} passes to {target.name} would not be evaluated exactly once any more",
                 "assign it to a name first",
             )
+
+
+def _plainly_named(changes: ChangeSet) -> ChangeSet:
+    files = []
+    for change in changes.files:
+        after = change.after
+        if after is not None and change.before is not None:
+            after = replace_text(after, with_plain_names(decode(change.before).text, decode(after).text))
+        files.append(FileChange(change.path, change.before, after))
+    return change_set(changes.title, files)
 
 
 def _spaced(change: FileChange, name: str) -> FileChange:

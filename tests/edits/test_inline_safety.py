@@ -2,10 +2,18 @@ import ast
 
 import pytest
 
-from khepri.edits.inline_safety import function_of, repeated_call, torn_call
+from khepri.edits.inline_safety import function_of, repeated_call, tied, torn_call, with_plain_names
 
 SINGLE = "def single(x):\n    return x + 1\n"
+NAMES = ("single", "plain", "double", "pair", "shown", "send", "Session", "f")
 PLAIN = "def plain(x):\n    return x\n"
+
+
+def every_call(text: str) -> set[tuple[int, int]]:
+    """Return where those names end that are called in a text and stand for the function."""
+    called = [node.func for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    names = (func for func in called if (func.id if isinstance(func, ast.Name) else func.attr) in NAMES)  # type: ignore[attr-defined]
+    return {(func.end_lineno or 0, func.end_col_offset or 0) for func in names}
 
 
 @pytest.mark.parametrize(
@@ -30,7 +38,7 @@ PLAIN = "def plain(x):\n    return x\n"
 def test_a_call_is_torn_where_the_body_would_need_brackets(definition: str, text: str, line: int | None) -> None:
     assert ast.parse(text)
     function = function_of(definition)
-    assert (None if function is None else torn_call(function, text)) == line
+    assert (None if function is None else torn_call(function, text, every_call(text))) == line
 
 
 @pytest.mark.parametrize(
@@ -52,4 +60,31 @@ def test_a_call_is_torn_where_the_body_would_need_brackets(definition: str, text
 )
 def test_what_is_passed_is_evaluated_once_before_and_after(definition: str, text: str, line: int | None) -> None:
     function = function_of(definition)
-    assert (None if function is None else repeated_call(function, text)) == line
+    assert (None if function is None else repeated_call(function, text, every_call(text))) == line
+
+
+@pytest.mark.parametrize(
+    ("definition", "why"),
+    [
+        ("def f(x):\n    yield x\n", "it is a generator"),
+        ("@cache\ndef f(x):\n    return x\n", "@cache would be lost"),
+        ("def f(x, y=[]):\n    return y\n", "its default [] is made once for all calls"),
+        ("def f(x, *, y=now()):\n    return y\n", "its default now() is made once for all calls"),
+        ("def f(x, b):\n    b = x + b\n    return b\n", "it assigns its own parameter b"),
+        ("def f(x):\n    for x in g():\n        pass\n", "it assigns its own parameter x"),
+        ("def f():\n    global n\n    n = 1\n", "it assigns n of another scope"),
+        ("def f(self):\n    return super().f()\n", "super() means the function that it stands in"),
+        ("@staticmethod\ndef f(x, y=None):\n    z = (yes for yes in x)\n    return lambda: (yield z)\n", ""),
+    ],
+)
+def test_a_body_that_means_something_else_elsewhere_stays(definition: str, why: str) -> None:
+    function = function_of(definition)
+    assert function is not None
+    assert tied(function) == why
+
+
+def test_names_that_the_library_gives_are_ones_that_people_would_give() -> None:
+    before = "total_2 = __0__kept = 1\n"
+    after = "total_2 = __0__kept = 1\n__1__total = 1\nprint(__1__total)\n"
+    expected = "total_2 = __0__kept = 1\ntotal_3 = 1\nprint(total_3)\n"
+    assert with_plain_names(before, after) == expected
