@@ -51,6 +51,8 @@ from khepri.tools.base import Tool, ToolContext
 
 _LINES_TOKENS: Final = 16
 _CHECK_CHARS: Final = 1800
+_WRITTEN: Final = ("rewrite", "create", "add")
+"""Calls whose code is the model's own."""
 _GOING_ON: Final = "going on with this task where it was interrupted"
 
 
@@ -152,7 +154,8 @@ class ChangeRun:
         changes = self._workspace.changes(self._instruction.text)
         steps = tuple(self._steps)
         if not changes.files:
-            return ChangeReport("refused" if any(step.is_refused for step in steps) else "nothing", None, None, steps)
+            is_refused = any(map(_is_refused, steps, calls))
+            return ChangeReport("refused" if is_refused else "nothing", None, None, steps)
         try:
             self._refuse_denied(changes)
             if self._instruction.is_dry_run:
@@ -307,7 +310,7 @@ class ChangeRun:
 
     def _mended(self, report: ChangeReport, calls: Sequence[ToolCall]) -> ChangeReport:
         """Let the model correct what it wrote while a check fails, for so many rounds."""
-        written = [call for call in calls if call.name in ("rewrite", "create", "add")]
+        written = [call for call in calls if call.name in _WRITTEN]
         while not report.checks_passed and written and report.repairs < self._settings.repairs:
             failed = next(check for check in report.checks if not check.passed)
             call = _blamed(written, failed.output)
@@ -356,6 +359,11 @@ class ChangeRun:
         if text not in self.notices:
             self.notices.append(text)
             self._emit(Notice(text, is_warning=True))
+
+
+def _is_refused(step: StepFinished, call: ToolCall) -> bool:
+    """Tell if a step was kept from a change; a library that finds everything as it is to be was not."""
+    return step.is_refused and (step.reason != Refusal.NO_OP or call.name in _WRITTEN)
 
 
 def _blamed(calls: Sequence[ToolCall], output: str) -> ToolCall:

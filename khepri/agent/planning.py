@@ -3,6 +3,7 @@
 No call is run here; what an earlier one will have made is told from the call itself.
 """
 
+import os
 import re
 from collections.abc import Sequence
 from typing import Final
@@ -66,7 +67,7 @@ class Planning:
         calls = []
         for written in self._instruction.targets:
             path, _, symbol = written.partition(":")
-            if not symbol and not (self._repository.root / path).exists():
+            if not symbol and not os.path.exists(self._repository.root / path):
                 calls.append(create_call(new_target(self._workspace, path).source.path))
                 continue
             target = find_target(read_source(self._workspace, path), symbol)

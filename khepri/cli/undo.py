@@ -23,12 +23,11 @@ def run(cwd: Path, number: int | None, *, to: bool, lists: bool, is_dry_run: boo
         checkpoints = Checkpoints(repository.root, paths.checkpoints_dir())
         if lists:
             return _list(checkpoints, as_json=as_json)
+        if number is not None and checkpoints.is_undone(number):
+            return _nothing(f"change {number} has been taken back already", as_json=as_json)
         chosen = _chosen(checkpoints, number, to=to)
         if not chosen:
-            if as_json:
-                print(json.dumps({"undone": []}), flush=True)
-            print("khepri: there is no change to take back in this repository", file=sys.stderr)
-            return exits.NOTHING_CHANGED
+            return _nothing("there is no change to take back in this repository", as_json=as_json)
         if is_dry_run:
             return _dry_run(repository, chosen, cwd)
         undone = []
@@ -36,12 +35,21 @@ def run(cwd: Path, number: int | None, *, to: bool, lists: bool, is_dry_run: boo
             back = undo(repository, checkpoint, checkpoints)
             undone.append({"number": checkpoint.number, "title": checkpoint.changes.title, "paths": list(back.paths)})
             if not as_json:
-                print(f"took back {checkpoint.number}: {printable(checkpoint.changes.title)}")
+                title = printable(checkpoint.changes.title)
+                what = f"took back {checkpoint.number}" if back.paths else f"nothing is left of {checkpoint.number}"
+                print(f"{what}: {title}")
                 for path in back.paths:
                     print(f"  {path}")
         if as_json:
             print(json.dumps({"undone": undone}, indent=2, ensure_ascii=False), flush=True)
-        return exits.ANSWERED
+        return exits.ANSWERED if any(each["paths"] for each in undone) else exits.NOTHING_CHANGED
+
+
+def _nothing(why: str, *, as_json: bool) -> int:
+    if as_json:
+        print(json.dumps({"undone": []}), flush=True)
+    print(f"khepri: {why}", file=sys.stderr)
+    return exits.NOTHING_CHANGED
 
 
 def _chosen(checkpoints: Checkpoints, number: int | None, *, to: bool) -> list[Checkpoint]:

@@ -91,7 +91,7 @@ def undo(repository: Repository, checkpoint: Checkpoint, checkpoints: Checkpoint
             _remove_empty(made)
             raise
         _discard(staged)
-        checkpoints.forget(checkpoint.number)
+        checkpoints.mark_undone(checkpoint.number)
     for target in targets:
         _remove_empty_parents(target.parent, repository.root)
     repository.refresh()

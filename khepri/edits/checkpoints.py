@@ -25,6 +25,7 @@ MOST_CHECKPOINTS: Final = 100
 """Checkpoints kept for one repository; the oldest go first."""
 _ARCHIVE_SUFFIX: Final = ".zip"
 _DONE_SUFFIX: Final = ".done"
+_UNDONE_SUFFIX: Final = ".undone"
 _RECORD: Final = "record.json"
 _VERSION: Final = 1
 
@@ -80,7 +81,8 @@ class Checkpoints:
         Raises:
             OSError: It cannot be kept; then it must not be applied.
         """
-        number = max(self._numbers(), default=0) + 1
+        # A number that somebody has seen never comes to mean another change.
+        number = max((*self._numbers(), *self._numbers(_UNDONE_SUFFIX)), default=0) + 1
         record = {
             "version": _VERSION,
             "root": str(self._root),
@@ -103,7 +105,7 @@ class Checkpoints:
                 for side, content in (("before", change.before), ("after", change.after)):
                     if content is not None:
                         archive.writestr(f"{index}.{side}", content)
-        self._done_mark(number).unlink(missing_ok=True)
+        self._mark(number, _DONE_SUFFIX).unlink(missing_ok=True)
         write_atomically(self._archive(number), data.getvalue())
         self._archive(number).chmod(0o600)
         for old in sorted(self._numbers())[:-MOST_CHECKPOINTS]:
@@ -112,7 +114,7 @@ class Checkpoints:
 
     def complete(self, number: int) -> None:
         """Note that every file of the change was written."""
-        write_atomically(self._done_mark(number), b"")
+        write_atomically(self._mark(number, _DONE_SUFFIX), b"")
 
     def fold(self, first: int, second: int) -> int:
         """Make one checkpoint of two that follow one another, and return its number. Takes the lock itself.
@@ -129,10 +131,21 @@ class Checkpoints:
             self.forget(first)
         return number
 
+    def mark_undone(self, number: int) -> None:
+        """Note that a change was taken back, and remove its checkpoint. Only while ``locked``."""
+        for old in sorted(self._numbers(_UNDONE_SUFFIX))[: -MOST_CHECKPOINTS + 1]:
+            self._mark(old, _UNDONE_SUFFIX).unlink(missing_ok=True)
+        write_atomically(self._mark(number, _UNDONE_SUFFIX), b"")
+        self.forget(number)
+
+    def is_undone(self, number: int) -> bool:
+        """Tell if a change of that number was taken back."""
+        return self._mark(number, _UNDONE_SUFFIX).exists()
+
     def forget(self, number: int) -> None:
-        """Remove a checkpoint, because its change was taken back."""
+        """Remove a checkpoint, because nothing of its change was written, or another one stands for it."""
         self._archive(number).unlink(missing_ok=True)
-        self._done_mark(number).unlink(missing_ok=True)
+        self._mark(number, _DONE_SUFFIX).unlink(missing_ok=True)
 
     def load(self, number: int) -> Checkpoint:
         """Return a checkpoint with the content of its files.
@@ -145,7 +158,9 @@ class Checkpoints:
                 record = json.loads(archive.read(_RECORD))
                 files = [_read_file(archive, index, entry) for index, entry in enumerate(record["files"])]
                 changes = change_set(str(record["title"]), files)
-                return Checkpoint(number, float(record["applied_s"]), self._done_mark(number).exists(), changes)
+                return Checkpoint(
+                    number, float(record["applied_s"]), self._mark(number, _DONE_SUFFIX).exists(), changes
+                )
         except FileNotFoundError as error:
             raise EditRefusedError(
                 Refusal.NO_CHECKPOINT, f"there is no change number {number}", "khepri undo --list shows them"
@@ -165,18 +180,18 @@ class Checkpoints:
                 continue
         return found
 
-    def _numbers(self) -> list[int]:
+    def _numbers(self, suffix: str = _ARCHIVE_SUFFIX) -> list[int]:
         try:
             names = [Path(name) for name in os.listdir(self._folder)]
         except FileNotFoundError:
             return []
-        return [int(name.stem) for name in names if name.suffix == _ARCHIVE_SUFFIX and name.stem.isdecimal()]
+        return [int(name.stem) for name in names if name.suffix == suffix and name.stem.isdecimal()]
 
     def _archive(self, number: int) -> Path:
-        return self._folder / f"{number:06d}{_ARCHIVE_SUFFIX}"
+        return self._mark(number, _ARCHIVE_SUFFIX)
 
-    def _done_mark(self, number: int) -> Path:
-        return self._folder / f"{number:06d}{_DONE_SUFFIX}"
+    def _mark(self, number: int, suffix: str) -> Path:
+        return self._folder / f"{number:06d}{suffix}"
 
 
 def _read_file(archive: zipfile.ZipFile, index: int, entry: dict[str, Any]) -> FileChange:

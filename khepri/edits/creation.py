@@ -13,6 +13,8 @@ from khepri.edits.workspace import Workspace
 from khepri.repo.text import printable
 
 _MOST_PATH_CHARS = 200
+_MOST_NAME_BYTES = 255
+"""What file systems take."""
 
 
 def new_target(workspace: Workspace, path: str) -> Target:
@@ -24,7 +26,10 @@ def new_target(workspace: Workspace, path: str) -> Target:
     """
     shown = printable(path)[:_MOST_PATH_CHARS]
     written = path.strip().removeprefix("./")
-    if not written or len(written) > _MOST_PATH_CHARS or written.endswith("/") or not written.isprintable():
+    is_long = len(written) > _MOST_PATH_CHARS or any(
+        len(os.fsencode(part)) > _MOST_NAME_BYTES for part in written.split("/")
+    )
+    if not written or is_long or written.endswith("/") or not written.isprintable():
         raise EditRefusedError(Refusal.NO_TARGET, f"{shown!r} cannot be a file", "name a path such as src/new.py")
     real = Path(os.path.realpath(workspace.repository.root / written))
     if not real.is_relative_to(workspace.repository.root):

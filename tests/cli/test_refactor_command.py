@@ -67,6 +67,9 @@ def double(root: Path) -> None:
 REFUSED: list[tuple[Refusal, tuple[str, ...], Callable[[Path], object]]] = [
     (Refusal.NO_TARGET, ("rename nowhere to attempt",), Path.exists),
     (Refusal.NO_TARGET, ("count", "--target", "app.py:nowhere"), Path.exists),
+    (Refusal.NO_TARGET, ("count", "--target", "x" * 300 + ".py"), Path.exists),
+    (Refusal.NO_TARGET, ("count", "--target", "x" * 300 + ".py:retry"), Path.exists),
+    (Refusal.NO_TARGET, ("count", "--target", "ü" * 150 + ".py"), Path.exists),
     (Refusal.OUTSIDE, ("count", "--target", "../app.py:retry"), Path.exists),
     (Refusal.NOT_POSSIBLE, ("rename retry to Session",), Path.exists),
     (Refusal.AMBIGUOUS, (RENAME,), double),
@@ -98,4 +101,12 @@ def test_while_another_khepri_writes_nothing_is_written(refactor: Refactor, khep
     with Checkpoints(repository, state).locked():
         found = result(refactor(RENAME, "--yes", "--json", "--no-check"))
     assert found["steps"][-1]["reason"] == Refusal.BUSY
+    assert (repository / "app.py").read_text(encoding="utf-8") == APP
+
+
+@pytest.mark.parametrize("task", ["rename retry to retry", "rename retry to attempt; rename attempt to retry"])
+def test_where_nothing_changes_the_exit_code_says_so(refactor: Refactor, repository: Path, task: str) -> None:
+    done = refactor(task, "--yes", "--json", "--no-check")
+    assert (done.returncode, result(done)["outcome"]) == (exits.NOTHING_CHANGED, "nothing")
+    assert "nothing changed" in " ".join(done.stderr.split())
     assert (repository / "app.py").read_text(encoding="utf-8") == APP

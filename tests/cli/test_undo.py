@@ -78,6 +78,24 @@ def test_a_number_that_is_none_is_named(root: Path) -> None:
     assert "--list" in done.stderr
 
 
+def test_what_has_been_taken_back_is_not_taken_back_again_and_its_number_never_means_another_change(root: Path) -> None:
+    assert khepri(root, "3").returncode == 0
+    again = khepri(root, "3", "--json")
+    assert (again.returncode, json.loads(again.stdout)) == (8, {"undone": []})
+    assert "change 3 has been taken back already" in again.stderr
+    repository = Repository.open(root)
+    checkpoints = Checkpoints(repository.root, root.parent / "state" / "khepri" / "checkpoints")
+    assert apply(repository, change_set("t", [FileChange("a.py", b"2\n", b"9\n")]), checkpoints, 0.0) == 4
+    assert (khepri(root, "3").returncode, text(root)) == (8, "9\n")
+
+
+def test_a_change_whose_files_are_as_before_leaves_nothing_to_take_back(root: Path) -> None:
+    (root / "a.py").write_text("2\n", encoding="utf-8")
+    done = khepri(root)
+    assert (done.returncode, done.stdout) == (8, "nothing is left of 3: make it 3\n")
+    assert khepri(root).stdout.startswith("took back 2")
+
+
 def test_a_dry_run_is_a_patch_that_git_applies(root: Path) -> None:
     patch = khepri(root, "--dry-run").stdout
     assert text(root) == "3\n"
