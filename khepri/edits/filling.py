@@ -13,6 +13,8 @@ from typing import Final
 
 from ast_grep_py import SgNode, SgRoot
 
+from khepri.edits.shapes import find_shape, read
+
 HOLE: Final = re.compile(r"\$\$\$([A-Z_][A-Z0-9_]*)|\$([A-Z_][A-Z0-9_]*)")
 """``$$$NAME`` for any number of nodes, in the first group, and ``$NAME`` for one, in the second."""
 
@@ -62,8 +64,7 @@ def fill(text: str, language: str, pattern: str, replacement: str) -> Filled:
         pattern: Code with holes.
         replacement: Code with some of the same holes.
     """
-    found = SgRoot(text, language).root().find_all(pattern=pattern)
-    matches = sorted(found, key=lambda node: (node.range().start.index, -node.range().end.index))
+    matches = find_shape(text, language, pattern)
     left: list[int] = []
     while matches:
         filled, stubborn = _bracketed(text, language, matches, replacement)
@@ -164,7 +165,7 @@ class _Tree:
     def __init__(self, text: str, language: str) -> None:
         self._text = text
         self._language = language
-        self._root = SgRoot(text, language).root()
+        self._root = read(text, language)
         self._spans: set[tuple[int, int]] = set()
         self._faults: list[tuple[int, int]] = []
         queue = [self._root]

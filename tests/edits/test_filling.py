@@ -29,6 +29,42 @@ from khepri.edits.filling import fill
             "$A / 2",
             "package m\n\nvar z = 2 * ((x + 1) / 2)\n",
         ),
+        (
+            "go",
+            'package m\n\nfunc f() {\n\tfmt.Println("a")\n\tx := log.Wrap(fmt.Println(1, y))\n}\n',
+            "fmt.Println($$$A)",
+            "log.Print($$$A)",
+            'package m\n\nfunc f() {\n\tlog.Print("a")\n\tx := log.Wrap(log.Print(1, y))\n}\n',
+        ),
+        (
+            "c",
+            "int f() {\n  a(1);\n  return 2 * a(3);\n}\n",
+            "a($A)",
+            "$A + b",
+            "int f() {\n  1 + b;\n  return 2 * (3 + b);\n}\n",
+        ),
+        (
+            "rust",
+            'fn f() {\n    println!("{}", x.get(1));\n    assert_eq!(2 * y.get(a + 1), vec![z.get(2), 3]);\n}\n',
+            "$X.get($A)",
+            "$X[$A]",
+            'fn f() {\n    println!("{}", x[1]);\n    assert_eq!(2 * y[a + 1], vec![z[2], 3]);\n}\n',
+        ),
+        (
+            "rust",
+            "fn f() {\n    assert_eq!(get(x, 1), 2 + 3);\n    m!(a => b; get(1));\n    // assert_eq!(1, 2)\n}\n",
+            "assert_eq!($A, $B)",
+            "assert!($A == $B)",
+            "fn f() {\n    assert!(get(x, 1) == 2 + 3);\n    m!(a => b; get(1));\n    // assert_eq!(1, 2)\n}\n",
+        ),
+        (
+            "rust",
+            "fn f() -> V { vec![a(1), b] }\n",
+            "vec![$$$A]",
+            "list(&[$$$A])",
+            "fn f() -> V { list(&[a(1), b]) }\n",
+        ),
+        ("rust", "fn f() { m!(x => y.z()); p!(1) }\n", "m!($$$A)", "n!($$$A)", "fn f() { n!(x => y.z()); p!(1) }\n"),
     ],
 )
 def test_a_piece_that_would_fall_apart_gets_brackets_and_no_other(
