@@ -21,13 +21,14 @@ from khepri.agent.task import Attachment, Question
 from khepri.agent.words import describe_error
 from khepri.errors import KhepriError
 from khepri.tui import themes
+from khepri.tui.code import Lexers
 from khepri.tui.completing import Names, completions, mentions_of
 from khepri.tui.composer_history import ComposerHistory
 from khepri.tui.editor import edit_in_editor
 from khepri.tui.entries import Entry, NoteEntry, UserEntry, entries_of
 from khepri.tui.keys import check_names
 from khepri.tui.loading import Loader
-from khepri.tui.paint import Tone
+from khepri.tui.paint import Look, Tone
 from khepri.tui.pump import Pump
 from khepri.tui.screens.picker import Picker
 from khepri.tui.start import Start
@@ -41,6 +42,8 @@ from khepri.tui.wishes import Wishes
 
 _FOLDER: Final = Path(__file__).parent
 _FRAME_S: Final = 1 / 30
+_REST: Final = 4
+"""A frame that takes long is followed by the next one after so many times as long: keys and the model come between."""
 _SECOND_PRESS_S: Final = 2.0
 
 
@@ -70,6 +73,7 @@ class KhepriApp(TerminalApp):
         self.start = start
         self.conversation = start.conversation
         self.turns = Turns()
+        self.lexers = Lexers()
         self.loader = Loader(self)
         self._wishes = Wishes(self)
         self._names = Names()
@@ -78,6 +82,7 @@ class KhepriApp(TerminalApp):
         self._frames: Timer | None = None
         self._draft: tuple[tuple[Attachment, ...], tuple[str, ...]] = ((), ())
         self._interrupted_s = -_SECOND_PRESS_S
+        self._rests_until_s = 0.0
         for theme in themes.themes():
             self.register_theme(theme)
         self.theme = start.theme if start.theme in self.available_themes else themes.DARK
@@ -101,9 +106,12 @@ class KhepriApp(TerminalApp):
         """The status line."""
         return self.screen_stack[0].query_one(StatusBar)
 
+    def _look(self) -> Look:
+        return themes.look_of(self.current_theme, self.lexers)
+
     def compose(self) -> ComposeResult:
         """Lay the screen out."""
-        yield Transcript(themes.look_of(self.current_theme))
+        yield Transcript(self._look())
         completion = Completion()
         yield completion
         yield Composer(completion, ComposerHistory(paths.composer_history_file()))
@@ -122,7 +130,7 @@ class KhepriApp(TerminalApp):
         self._pump = Pump(self.transcript, self.status, self._wishes.ask_about)
         self._frames = self.set_interval(_FRAME_S, self._frame, pause=True)
         self.composer.focus()
-        self.theme_changed_signal.subscribe(self, lambda theme: self.transcript.set_look(themes.look_of(theme)))
+        self.theme_changed_signal.subscribe(self, lambda _: self.transcript.set_look(self._look()))
         self.answer_signals()
         self.redraw()
         self.call_after_refresh(start.drawn)
@@ -342,7 +350,12 @@ class KhepriApp(TerminalApp):
         """Show what has happened since the last frame."""
         assert self._pump is not None
         assert self._frames is not None
+        before_s = time.perf_counter()
+        if before_s < self._rests_until_s:
+            return
         self._pump.show(self.turns.poll())
+        took_s = time.perf_counter() - before_s
+        self._rests_until_s = before_s + took_s * _REST
         if not self.turns.is_busy:
             self._frames.pause()
             self.status.change(context_tokens=len(self.conversation.history.prompt))

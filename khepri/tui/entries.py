@@ -25,6 +25,8 @@ class Block:
     """Draws it at a width in cells."""
     space_before: bool = True
     """True if a blank line comes before it."""
+    language: str | None = None
+    """For code, its language, in whose colours it is drawn once they are there."""
     strips: list[Strip] = field(default_factory=lambda: [Strip([])])
     """Its lines as they were last drawn; one blank line before that."""
     drawn_for: tuple[Look, int] | None = None
@@ -202,7 +204,7 @@ def _entries_of_turn(turn: Turn) -> list[Entry]:
 
 
 def _markdown_block(piece: Piece) -> Block:
-    return Block(lambda look, width: draw_markdown(piece, look, width), space_before=not piece.continues)
+    return Block(lambda look, width: draw_markdown(piece, look, width), not piece.continues, piece.language)
 
 
 def _plain_blocks(text: str, tone: Tone, first: str, rest: str, *, space_before: bool = True) -> list[Block]:

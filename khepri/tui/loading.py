@@ -33,7 +33,7 @@ class Loader:
             unload_for: Name of a model that takes the place of the one in use; None if there is none yet.
         """
         app = self._app
-        look = themes.look_of(app.current_theme)
+        look = themes.look_of(app.current_theme, app.lexers)
 
         def open_session() -> Model:
             if unload_for is not None:

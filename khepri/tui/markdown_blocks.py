@@ -10,12 +10,15 @@ from typing import Final
 
 _FENCE: Final = re.compile(r"^(?P<indent>[ \t]*)(?P<marks>`{3,}|~{3,})(?P<info>[^`]*)$")
 _TABLE_RULE: Final = re.compile(r"^\s*\|?\s*:?-+:?\s*(\|\s*:?-*:?\s*)+$")
-# What one frame draws again: a piece as long as that takes a few milliseconds. Rows of a table take longest.
-_MOST_TEXT_CHARS: Final = 3000
+# What one frame draws again: a piece as long as that takes some ten milliseconds at most.
+_MOST_TEXT_CHARS: Final = 2000
 _MOST_TEXT_LINES: Final = 50
+# Each cell of a table takes about as long as so many characters.
+_CELL_CHARS: Final = 15
 _CODE_LINES: Final = 30
 _MOST_CODE_LINES: Final = 50
-_MOST_LINE_CHARS: Final = 4000
+_MOST_CODE_CHARS: Final = 3000
+_MOST_LINE_CHARS: Final = 2000
 
 
 @dataclass(frozen=True)
@@ -75,8 +78,10 @@ class MarkdownBlocks:
                 self._fence = None
             else:
                 self._lines.append(_without_indent(line, self._fence["indent"]))
+                self._chars += len(line) + 1
                 # A blank line is the best place: few strings and comments, which are coloured as a whole, go beyond it.
-                if len(self._lines) >= (_MOST_CODE_LINES if line.strip() else _CODE_LINES):
+                most_lines = _MOST_CODE_LINES if line.strip() else _CODE_LINES
+                if len(self._lines) >= most_lines or self._chars > _MOST_CODE_CHARS:
                     self._finish(finished, continues=True)
             return
         if fence is not None:
@@ -90,7 +95,7 @@ class MarkdownBlocks:
             self._finish(finished, continues=True)
             self._lines += head
         self._lines.append(line)
-        self._chars += len(line) + 1
+        self._chars += len(line) + 1 + _CELL_CHARS * line.count("|")
 
     def _begins_block(self, line: str) -> bool:
         """True if a line after a blank one starts something new; indented lines go on with the list above them."""

@@ -17,9 +17,11 @@ from rich.theme import Theme
 from textual.strip import Strip
 
 from khepri.repo.text import printable
+from khepri.tui.code import Lexers, Palette, draw_code
 from khepri.tui.markdown_blocks import Piece
 
 _LEAST_WIDTH = 8
+_BAR = Segment("▎ ")
 _SAMPLES = (
     Piece("# Head\n\nSome *words* of **text** with `code` and [a link](x).\n\n> Quoted.\n\n1. one\n   - two\n\n---\n"),
     Piece("| a | b |\n|---|---|\n| 1 | 2 |\n"),
@@ -63,11 +65,18 @@ class Look:
     """Style of gutters and of what matters least."""
     code_theme: str
     """Name of the Pygments style for code."""
+    lexers: Lexers
+    """The languages that can be coloured."""
 
     @cached_property
     def by_tone(self) -> dict[Tone, Style]:
         """The styles by tone."""
         return dict(self.styles)
+
+    @cached_property
+    def palette(self) -> Palette:
+        """The colours of code."""
+        return Palette(self.code_theme, self.by_tone[Tone.TEXT])
 
     @cached_property
     def console(self) -> Console:
@@ -103,23 +112,23 @@ def warm_up(look: Look) -> None:
     Any thread, with a look of its own. Takes some tenths of a second.
     """
     for piece in _SAMPLES:
+        if piece.language:
+            look.lexers.learn(piece.language)
         draw_markdown(piece, look, 80)
     draw_plain("text", look, 80, Tone.TEXT)
 
 
 def draw_markdown(piece: Piece, look: Look, width: int) -> list[Strip]:
-    """Return the lines of a piece of Markdown; code has a bar at its left."""
-    # A parser and a highlighter, which no first frame of a new conversation waits for.
-    from rich.markdown import Markdown
-    from rich.syntax import Syntax
-
+    """Return the lines of a piece of Markdown; code has a bar at its left, and colours once its language is learned."""
     text = printable(piece.source)
-    if piece.language is None:
-        return _lines(Markdown(text, hyperlinks=False, code_theme=look.code_theme), look, width, Tone.TEXT, "", "")
-    code = Syntax(
-        text, piece.language or "text", theme=look.code_theme, word_wrap=True, background_color="default", tab_size=4
-    )
-    return _lines(code, look, width, Tone.TEXT, "▎ ", "▎ ")
+    if piece.language is not None:
+        room = max(_LEAST_WIDTH, width - _BAR.cell_length)
+        lines = draw_code(text, look.lexers.find(piece.language), look.palette, look.console, room)
+        bar = Segment(_BAR.text, look.faint)
+        return [Strip([bar, *line]) for line in lines]
+    from khepri.tui.prose import Prose
+
+    return _lines(Prose(text, hyperlinks=False), look, width, Tone.TEXT, "", "")
 
 
 def draw_plain(text: str, look: Look, width: int, tone: Tone, first: str = "", rest: str = "") -> list[Strip]:

@@ -8,6 +8,7 @@ from typing import Final
 from rich.style import Style
 from textual.theme import Theme
 
+from khepri.tui.code import Lexers
 from khepri.tui.paint import Look, Tone
 
 DARK: Final = "khepri-dark"
@@ -64,8 +65,13 @@ def themes() -> tuple[Theme, ...]:
     )
 
 
-def look_of(theme: Theme) -> Look:
-    """Return how a conversation looks in a theme, which may be one of Textual's own."""
+def look_of(theme: Theme, lexers: Lexers) -> Look:
+    """Return how a conversation looks in a theme, which may be one of Textual's own.
+
+    Args:
+        theme: The theme.
+        lexers: The languages that can be coloured, whatever the theme.
+    """
     text = theme.foreground or ("#e0e0e0" if theme.dark else "#202020")
     faint = _faint(theme)
     accent = theme.accent or theme.primary
@@ -86,6 +92,7 @@ def look_of(theme: Theme) -> Look:
         accent=Style(color=accent),
         faint=Style(color=faint),
         code_theme=_CODE_STYLES.get(theme.name, "monokai" if theme.dark else "friendly"),
+        lexers=lexers,
     )
 
 

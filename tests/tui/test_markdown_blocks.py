@@ -66,10 +66,20 @@ def test_a_loose_list_stays_together_where_its_items_are_indented() -> None:
 
 def test_no_piece_of_a_very_long_answer_is_long() -> None:
     table = "| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 3000
-    for text in ("word " * 20_000, "x" * 100_000, "```py\n" + "x = 1\n" * 5000, "line\n" * 20_000, table):
+    wide = f"{'| h ' * 60}|\n{'|---' * 60}|\n" + f"{'| 1 ' * 60}|\n" * 200
+    for text in (
+        wide,
+        "```js\n" + f"{'x' * 1000}\n" * 100,
+        "word " * 20_000,
+        "x" * 100_000,
+        "```py\n" + "x = 1\n" * 5000,
+        "line\n" * 20_000,
+        table,
+    ):
         pieces = cut(text)
-        assert max(len(piece.source) for piece in pieces) <= 8000
+        assert max(len(piece.source) for piece in pieces) <= 5000
         assert max(piece.source.count("\n") for piece in pieces) < 60
+        assert max(piece.source.count("|") for piece in pieces) < 400
         assert all(piece.continues for piece in pieces[1:])
 
 

@@ -6,10 +6,11 @@ import sys
 PROGRAM = """
 import sys
 from khepri.tui import themes
+from khepri.tui.code import Lexers
 from khepri.tui.markdown_blocks import cut
 from khepri.tui.paint import draw_markdown, warm_up
 
-look = themes.look_of(themes.themes()[0])
+look = themes.look_of(themes.themes()[0], Lexers())
 warm_up(look)
 before = set(sys.modules)
 for piece in cut("# A\\n\\nb `c` [d](e)\\n\\n> f\\n\\n- g\\n\\n|h|i|\\n|-|-|\\n|1|2|\\n\\n```python\\nj = 1\\n```\\n"):

@@ -7,6 +7,7 @@ is drawn again at once and the rest in slices of a few milliseconds.
 import time
 from bisect import bisect_right
 from collections.abc import Iterable
+from functools import partial
 from itertools import accumulate, islice, takewhile
 from typing import ClassVar, Final
 
@@ -21,6 +22,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 from textual.timer import Timer
 
+from khepri.tui.background import run_aside
 from khepri.tui.entries import Block, Entry, NoteEntry
 from khepri.tui.paint import Look
 
@@ -127,6 +129,7 @@ class Transcript(ScrollView, can_focus=True):
         self._follows = self.is_vertical_scroll_end
         if round(old_value) != round(new_value) and self._draw_visible():
             self._measure()
+            self._learn_languages()
 
     def action_start(self) -> None:
         """Go to the start."""
@@ -261,7 +264,23 @@ class Transcript(ScrollView, can_focus=True):
             self._measure()
         if self._slices is not None and not all(map(self._is_drawn, self._blocks[since:])):
             self._slices.resume()
+        self._learn_languages()
         self.refresh()
+
+    def _learn_languages(self) -> None:
+        """Have the code coloured whose language is not known yet, once it is."""
+        lexers = self._look.lexers
+        for language in lexers.take_missing():
+            learn, colour = partial(lexers.learn, language), partial(self._colour, language)
+            run_aside(self.app, learn, colour, lambda _: None)  # without it the code stays plain
+
+    def _colour(self, language: str, _: None) -> None:
+        """Draw the code of a language anew."""
+        changed = [index for index, block in enumerate(self._blocks) if block.language == language]
+        for index in changed:
+            self._blocks[index].drawn_for = None
+        if changed:
+            self._arrange(changed[0])
 
     def _measure(self) -> None:
         """Put the blocks in their places that are not in one yet."""
@@ -332,6 +351,7 @@ class Transcript(ScrollView, can_focus=True):
         self._measure()
         if shift and not self._follows:
             self.scroll_to(y=self.scroll_offset.y + shift, animate=False, immediate=True)
+        self._learn_languages()
         self.refresh()
 
     def _show_marked(self) -> None:
