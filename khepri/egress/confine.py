@@ -1,8 +1,9 @@
 """Runs a program that may write into some folders only: ``python -P -m khepri.egress.confine FOLDER… -- PROGRAM …``.
 
 Landlock denies every write beside those folders, to the program and all that it starts; reading stays as it is, and so
-does the network lock, which is inherited. Where the kernel has no Landlock the program is not run: whoever wants it run
-without confinement does so without this.
+does the network lock, which is inherited. From ABI 6 on it denies signals to other programs and their UNIX sockets
+without a path as well. Sockets with a path can be opened, and modes and times changed, wherever the user may. Where the
+kernel has no Landlock the program is not run: whoever wants it run without confinement does so without this.
 """
 
 import ctypes
@@ -26,6 +27,10 @@ _REFER = 1 << 13
 _TRUNCATE = 1 << 14
 """From ABI 3 on."""
 
+_SCOPED = 1 << 0 | 1 << 1
+"""UNIX sockets without a path, and signals: only of programs that are confined together; from ABI 6 on."""
+_FIRST_SCOPED_ABI = 6
+
 UNAVAILABLE = 120
 """Exit status when the kernel cannot confine; the program was not started."""
 NOT_STARTED = 127
@@ -33,7 +38,15 @@ NOT_STARTED = 127
 
 
 class _Ruleset(ctypes.Structure):
-    _fields_ = (("handled_access_fs", ctypes.c_uint64),)
+    _fields_ = (
+        ("handled_access_fs", ctypes.c_uint64),
+        ("handled_access_net", ctypes.c_uint64),
+        ("scoped", ctypes.c_uint64),
+    )
+
+
+_OLD_RULESET_BYTES = ctypes.sizeof(ctypes.c_uint64)
+"""What older kernels take of it."""
 
 
 class _PathBeneath(ctypes.Structure):
@@ -63,8 +76,10 @@ def confine_writes(folders: Sequence[str]) -> None:
     if not version:
         raise OSError("this kernel has no Landlock")
     handled = _ALWAYS | (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
-    rules = _Ruleset(handled)
-    descriptor = kernel.syscall(_CREATE_RULESET, ctypes.addressof(rules), ctypes.sizeof(rules), 0)
+    is_scoped = version >= _FIRST_SCOPED_ABI
+    rules = _Ruleset(handled, 0, _SCOPED if is_scoped else 0)
+    size = ctypes.sizeof(rules) if is_scoped else _OLD_RULESET_BYTES
+    descriptor = kernel.syscall(_CREATE_RULESET, ctypes.addressof(rules), size, 0)
     try:
         for folder in folders:
             _allow(kernel, descriptor, folder, handled)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from khepri.edits.checks import detect_checks, end_of, run_check
-from khepri.egress import confine, seccomp
+from khepri.egress import confine, landlock, seccomp
 from khepri.egress.libc import KernelCalls
 from khepri.repo.root import Repository
 
@@ -78,6 +79,33 @@ def test_it_writes_nothing_outside(repository: Repository, command: str, monkeyp
     assert outcome.confinement.startswith("landlock")
     assert sorted(os.listdir(outside)) == before
     assert (outside / "kept").read_text(encoding="utf-8") == "kept\n"
+
+
+def has_scopes() -> bool:
+    return bool(confine.is_available()) and landlock.abi(KernelCalls()) >= 6
+
+
+@pytest.mark.skipif(not has_scopes(), reason="this kernel's Landlock has no scopes")
+def test_it_reaches_no_program_outside_by_a_socket_without_a_path_or_a_signal(repository: Repository) -> None:
+    program = repository.root / "reach.py"
+    with socket.socket(socket.AF_UNIX) as outside:
+        outside.bind(b"\0khepri-test-%d" % os.getpid())
+        outside.listen()
+        program.write_text(
+            "import os, signal, socket\n"
+            f"for reach in (lambda: socket.socket(socket.AF_UNIX).connect({outside.getsockname()!r}),\n"
+            f"              lambda: os.kill({os.getpid()}, 0)):\n"
+            "    try:\n        reach()\n        print('reached')\n"
+            "    except PermissionError:\n        print('denied')\n"
+            "with socket.socket(socket.AF_UNIX) as own:\n"
+            f"    own.bind(b'\\0khepri-own-{os.getpid()}')\n    own.listen()\n"
+            "    socket.socket(socket.AF_UNIX).connect(own.getsockname())\n"
+            "child = os.fork() or os.execvp('sleep', ['sleep', '60'])\n"
+            "os.kill(child, signal.SIGTERM)\nprint(os.waitpid(child, 0)[1])\n",
+            encoding="utf-8",
+        )
+        outcome = run_check(repository, f"{sys.executable} reach.py", 30.0)
+    assert outcome.output == "denied\ndenied\n15\n"
 
 
 @CONFINED
