@@ -75,6 +75,7 @@ def run_check(
                 keeps_end=True,
                 merge_errors=True,
                 cancelled=cancelled,
+                is_guarded=True,
             )
         except (OSError, ValueError) as error:
             return CheckOutcome(command, False, f"could not be started: {error}", "", 0.0, confinement)

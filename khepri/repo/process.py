@@ -9,7 +9,8 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
@@ -17,6 +18,8 @@ from typing import IO, Final
 _CHUNK_BYTES: Final = 65536
 _MOST_ERROR_BYTES: Final = 8192
 _PATIENCE_S: Final = 0.05
+# A shell under a name of its own: what kills Khepri by name does not kill it too. The session of the program is $1.
+_OUTLIVE: Final = "trap '' HUP INT TERM QUIT; read -r farewell || kill -s KILL -- \"-$1\""
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ def run_bounded(
     keeps_end: bool = False,
     merge_errors: bool = False,
     cancelled: threading.Event | None = None,
+    is_guarded: bool = False,
 ) -> Completed:
     """Run a program without a shell and without input, and wait for it.
 
@@ -59,20 +63,24 @@ def run_bounded(
         keeps_end: True keeps the end of the output instead of its beginning.
         merge_errors: True sends standard error into the output.
         cancelled: Kills it within a tenth of a second once another thread has set it.
+        is_guarded: True has it killed with its children even where this process is killed outright.
 
     Raises:
         OSError: The program cannot be started.
         ValueError: An argument holds a NUL byte.
     """
     with tempfile.TemporaryFile() as errors:
-        with subprocess.Popen(
-            command,
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT if merge_errors else errors,
-            start_new_session=True,
-        ) as process:
+        with (
+            subprocess.Popen(
+                command,
+                cwd=cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT if merge_errors else errors,
+                start_new_session=True,
+            ) as process,
+            _guarded(process.pid) if is_guarded else nullcontext(),
+        ):
             watchdog = _Watchdog(process.pid, timeout_s, cancelled)
             watchdog.start()
             try:
@@ -88,6 +96,24 @@ def run_bounded(
         errors.seek(0)
         text = errors.read(_MOST_ERROR_BYTES).decode("utf-8", errors="replace")
     return Completed(status, output, text, dropped, watchdog.has_expired, watchdog.was_cancelled)
+
+
+@contextmanager
+def _guarded(pid: int) -> Iterator[None]:
+    """Have a small process kill a session if this process ends inside without a farewell."""
+    guard = subprocess.Popen(
+        ["sh", "-c", _OUTLIVE, "khepri-guard", str(pid)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        cwd="/",
+    )
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            guard.communicate(b"farewell\n")
 
 
 class _Watchdog(threading.Thread):

@@ -286,10 +286,10 @@ class KhepriApp(TerminalApp):
 
     def known_bindings(self) -> list[Binding]:
         """Return the bindings that can be given other keys, with the keys that they have."""
-        from khepri.tui.screens.review import ReviewScreen
+        from khepri.tui.screens.review import Hunks, ReviewScreen
         from khepri.tui.screens.stats import Stats
 
-        kinds = (KhepriApp, Composer, Transcript, Picker, ReviewScreen, Stats)
+        kinds = (KhepriApp, Composer, Transcript, Picker, ReviewScreen, Hunks, Stats)
         bindings = [binding for kind in kinds for binding in kind.BINDINGS if isinstance(binding, Binding)]
         return [
             replace(binding, key=self.start.keys.get(binding.id, binding.key))

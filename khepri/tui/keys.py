@@ -15,6 +15,8 @@ from khepri.errors import ConfigError
 
 _MODIFIERS: Final = frozenset({"ctrl", "alt", "shift", "super", "hyper", "meta"})
 _NAMED: Final = frozenset(key.value.rpartition("+")[2] for key in Keys if "<" not in key.value)
+_WHERE_ONE_WRITES: Final = ("app.", "composer.", "picker.")
+"""The beginnings of the names of actions that are there while one writes."""
 _OFFICIAL: Final = {short: official for official, short in KEY_NAME_REPLACEMENTS.items()}
 
 
@@ -38,14 +40,21 @@ def load_keys(file: Path) -> Mapping[str, str]:
 
 
 def check_names(keys: Mapping[str, str], known: frozenset[str], file: Path) -> None:
-    """Refuse names of actions that do not exist.
+    """Refuse names of actions that do not exist, and keys that could not be typed any more.
 
     Raises:
-        ConfigError: One does not.
+        ConfigError: There is such a one.
     """
     unknown = sorted(set(keys) - known)
     if unknown:
         raise ConfigError(f"{file}: there is no action {unknown[0]}", "/help in khepri shows the names")
+    for name, chosen in keys.items():
+        taken = next(filter(_types_something, chosen.split(",")), None)
+        if taken is not None and name.startswith(_WHERE_ONE_WRITES):
+            raise ConfigError(
+                f"{file}: {name} = {taken!r}: this key could not be typed any more",
+                f'take one with ctrl or alt, or a function key: "{name}" = "f5"',
+            )
 
 
 def _is_key(text: str) -> bool:
@@ -61,9 +70,14 @@ def _as_textual_names_it(text: str) -> str:
     return f"{before}{plus}{_character_to_key(key) if len(key) == 1 else key}"
 
 
+def _types_something(key: str) -> bool:
+    """True if a key, as Textual names it, writes a character."""
+    *modifiers, last = key.split("+")
+    return set(modifiers) <= {"shift"} and (len(last) == 1 or _is_character(last))
+
+
 def _is_character(name: str) -> bool:
     try:
-        unicodedata.lookup(_OFFICIAL.get(name, name).replace("_", " "))
+        return unicodedata.lookup(_OFFICIAL.get(name, name).replace("_", " ")).isprintable()
     except KeyError:
         return False
-    return True

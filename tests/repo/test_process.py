@@ -1,8 +1,11 @@
+import signal
+import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from khepri.repo.process import run_bounded
@@ -72,3 +75,33 @@ def test_a_flood_of_errors_does_not_block(tmp_path: Path) -> None:
 def test_a_missing_program_is_an_os_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         run_bounded(["./none"], cwd=tmp_path, timeout_s=1, most_bytes=1)
+
+
+RUNNER = """
+import sys
+from pathlib import Path
+from khepri.repo.process import run_bounded
+
+line = "sleep 600 & echo $! $$ > pids.new; mv pids.new pids; sleep 600"
+run_bounded(["sh", "-c", line], cwd=Path(sys.argv[1]), timeout_s=600, most_bytes=100, is_guarded=True)
+"""
+
+
+def test_a_guarded_program_ends_with_its_children_when_khepri_is_killed_outright(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", RUNNER, str(tmp_path)]) as khepri:
+        while not (tmp_path / "pids").exists():
+            time.sleep(0.01)
+        pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+        assert all(map(psutil.pid_exists, pids))
+        khepri.send_signal(signal.SIGKILL)
+    deadline_s = time.monotonic() + 20
+    while any(map(is_running, pids)):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -7,7 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 from textual import events
-from textual.widgets import Input, SelectionList
+from textual.widgets import Footer, Input, SelectionList
+from textual.widgets._footer import FooterKey
 from textual_diff_view import DiffView
 
 from khepri import paths
@@ -301,6 +302,15 @@ async def test_a_change_is_reviewed_hunk_by_hunk(
         await wait_until(pilot, lambda: review.is_answered)
         decided = review.wait(lambda: False).changes
         assert (None if decided is None else [(each.path, each.after) for each in decided.files]) == expected
+
+
+async def test_the_footer_of_a_review_names_the_key_that_takes_a_hunk_or_leaves_it(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        app.push_screen(ReviewScreen(Review(CHANGES)))
+        await wait_until(pilot, lambda: isinstance(app.focused, SelectionList))
+        footer = app.screen.query_one(Footer)
+        await wait_until(pilot, lambda: "Take or leave" in [key.description for key in footer.query(FooterKey)])
 
 
 def use_editor(folder: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:

@@ -14,11 +14,12 @@ from tests.tui.conftest import MakeApp, running, wait_until
 def test_keys_are_read_as_people_write_them(tmp_path: Path) -> None:
     file = tmp_path / "keys.toml"
     file.write_text(
-        '"composer.newline" = "ctrl+n, alt+enter"\n"app.help" = "?"\n"app.stop" = "ctrl+slash"\n"app.quit" = "f10"\n'
+        '"composer.newline" = "ctrl+n, alt+enter"\n"review.apply" = "?"\n'
+        '"app.stop" = "ctrl+slash"\n"app.quit" = "f10"\n'
     )
     assert load_keys(file) == {
         "composer.newline": "ctrl+n,alt+enter",
-        "app.help": "question_mark",
+        "review.apply": "question_mark",
         "app.stop": "ctrl+slash",
         "app.quit": "f10",
     }
@@ -37,6 +38,27 @@ def test_what_no_terminal_sends_is_refused(tmp_path: Path, key: str) -> None:
 def test_an_action_that_does_not_exist_is_refused(make_app: MakeApp) -> None:
     with pytest.raises(ConfigError, match=r"no action composer\.newlin$"):
         make_app(keys={"composer.newlin": "ctrl+n"})
+
+
+@pytest.mark.parametrize("name", ["app.help", "composer.send", "picker.cancel"])
+@pytest.mark.parametrize("key", ["h", "f2,H", "?", "space", "é", "question_mark", "shift+a"])
+def test_a_key_that_could_not_be_typed_any_more_is_refused(
+    make_app: MakeApp, tmp_path: Path, name: str, key: str
+) -> None:
+    file = tmp_path / "keys.toml"
+    file.write_text(f'"{name}" = "{key}"\n', encoding="utf-8")
+    with pytest.raises(ConfigError, match="could not be typed any more"):
+        make_app(keys=load_keys(file))
+
+
+def test_letters_are_taken_where_nobody_writes_and_keys_that_write_nothing_everywhere(make_app: MakeApp) -> None:
+    keys = {
+        "review.apply": "w",
+        "transcript.copy": "space",
+        "app.help": "f5",
+        "composer.send": "enter,ctrl+space,alt+s",
+    }
+    assert make_app(keys=keys).start.keys == keys
 
 
 @pytest.mark.parametrize("name", ["review.apply", "picker.cancel", "stats.close", "transcript.copy"])

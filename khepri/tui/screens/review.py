@@ -28,13 +28,19 @@ Choice = tuple[str, int]
 """A file's path and the number of one of its hunks."""
 
 
+class Hunks(SelectionList[Choice]):
+    """The hunks, each to be taken or left."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "select", "Take or leave", id="review.toggle")]
+
+
 class ReviewScreen(ModalScreen[None]):
     """Asks the user about a change; closing it rejects what has not been decided."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,a", "apply", "Write what is chosen", id="review.apply", priority=True),
+        Binding("enter,a", "apply", "Write chosen", id="review.apply", priority=True),
         Binding("r,escape,ctrl+c", "reject", "Write nothing", id="review.reject"),
-        Binding("e", "edit", "Edit the file", id="review.edit"),
+        Binding("e", "edit", "Edit", id="review.edit"),
         Binding("s", "toggle_split", "Side by side", id="review.split"),
     ]
 
@@ -53,7 +59,7 @@ class ReviewScreen(ModalScreen[None]):
         )
         yield Label(Content(printable(head)))
         with Horizontal():
-            yield SelectionList[Choice](*_selections(self._files), compact=True)
+            yield Hunks(*_selections(self._files), compact=True)
             yield VerticalScroll(can_focus=True)
         yield Footer(show_command_palette=False)
 
