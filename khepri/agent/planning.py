@@ -6,6 +6,7 @@ No call is run here; what an earlier one will have made is told from the call it
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from khepri import assets
@@ -17,15 +18,17 @@ from khepri.agent.protocol import ToolCall, parse
 from khepri.agent.rewriting import rewrite_call
 from khepri.agent.task import Instruction
 from khepri.agent.task_parts import after, in_plain_words, parts_of, renaming
-from khepri.agent.task_reading import Candidate, is_called
+from khepri.agent.task_reading import Candidate, is_called, names_file
 from khepri.edits.creation import new_target
 from khepri.edits.locate import find_target, read_source
 from khepri.edits.refusal import EditRefusedError, Refusal
+from khepri.edits.variables import variables
 from khepri.edits.workspace import Workspace
 from khepri.repo.search import search
 from khepri.tools.base import Manifest
 
 _PLAN_TOKENS: Final = 400
+_MOST_SHOWN: Final = 5
 
 
 class Planning:
@@ -90,17 +93,39 @@ class Planning:
             if number:
                 prompt.follow(assets.render_prompt("edit/part.md", task=part).strip())
             words = in_plain_words(part, found, self._stands)
-            if (said := renaming(words)) is not None and not self._is_there(said[0], found):
+            said = renaming(words)
+            if said is not None and not self._is_there(said[0], found):
                 # A model would change something else instead.
                 raise EditRefusedError(
                     Refusal.NO_TARGET, f"nothing is called {said[0]} here", "look at how it is spelled"
                 )
+            if said is not None and not any(is_called(each, said[0]) for each in found):
+                found = [*self._variables(said[0]), *found]
             grammar = plan_grammar(self._manifests, found, self._repository.files(), words)
             call = parse(self._writer.write(prompt, grammar, _PLAN_TOKENS), [each.name for each in self._manifests])
             if call is not None:
                 calls.setdefault(call.identity, call)
                 found = after(call, found)
         return tuple(calls.values())
+
+    def _variables(self, name: str) -> list[Candidate]:
+        """Return the variables and attributes of that name: there are too many of them to tell of them all."""
+        found, word = [], name.rpartition(".")[2].encode()
+        for path in self._repository.files():
+            with suppress(EditRefusedError):  # no file that can be changed
+                if path.endswith(".py") and word in (self._workspace.read(path) or b""):
+                    targets = variables(read_source(self._workspace, path))
+                    found += [Candidate(path, each.symbol, each.kind, each.start_line) for each in targets]
+        found = [each for each in found if is_called(each, name)]
+        named = [each for each in found if names_file(each.path, self._instruction.text)] or found
+        if len(named) > 1:
+            places = ", ".join(f"{each.path} {each.symbol}" for each in named[:_MOST_SHOWN])
+            raise EditRefusedError(
+                Refusal.AMBIGUOUS,
+                f"{name} is a variable in several places: {places}{', …' if len(named) > _MOST_SHOWN else ''}",
+                f"say which one is meant, as in: rename {named[0].symbol} in {named[0].path}",
+            )
+        return named
 
     def _is_there(self, name: str, found: Sequence[Candidate]) -> bool:
         """Tell if something is called so, or will be by then."""

@@ -67,7 +67,7 @@ def candidates(repository: Repository, task: str, cache_dir: Path | None) -> tup
     scored: dict[Candidate, float] = {}
     for path, fact in facts.items():
         # Where something is moved to is not where it comes from.
-        named_file = _names_file(path, task) and not is_destination(path, task)
+        named_file = names_file(path, task) and not is_destination(path, task)
         is_test = role_of(path) is Role.TEST
         for symbol in fact.symbols:
             if symbol.kind == "heading":
@@ -101,7 +101,7 @@ def named(found: Sequence[Candidate], task: str) -> Sequence[Candidate]:
 def rivals(call: ToolCall, found: Sequence[Candidate], task: str) -> list[str]:
     """Return the other files that define what a call names, where the task does not say which one it means."""
     path, symbol = str(call.arguments.get("path", "")), call.arguments.get("symbol")
-    if not symbol or (_names_file(path, task) and not is_destination(path, task)):
+    if not symbol or (names_file(path, task) and not is_destination(path, task)):
         return []
     others = {each.path for each in found if each.symbol == symbol and each.path != path}
     if call.name == "move":
@@ -165,7 +165,8 @@ def _weight(word: str, task: str) -> float:
     return 5.0 if _CODE_LIKE.search(word) and not begins else 1.0
 
 
-def _names_file(path: str, task: str) -> bool:
+def names_file(path: str, task: str) -> bool:
+    """Tell if a task names a file, by its path or by its name alone."""
     name = path.rpartition("/")[2]
     if path in task:
         return True

@@ -41,6 +41,8 @@ class Target:
     """First line, from 1, decorators included."""
     end_line: int
     """Last line, inclusive."""
+    offset: int | None = None
+    """Where its name stands in the text of the file, in characters, if that is known."""
 
     @property
     def text(self) -> str:
@@ -138,6 +140,8 @@ def name_offset(target: Target) -> int:
     Raises:
         EditRefusedError: It cannot be told.
     """
+    if target.offset is not None:
+        return target.offset
     lines = target.source.text.split("\n")
     start = sum(len(line) + 1 for line in lines[: target.start_line - 1])
     name = re.escape(target.name)

@@ -10,16 +10,21 @@ from typing import TYPE_CHECKING, Final
 
 from khepri.edits.accessors import is_accessor, with_accessors
 from khepri.edits.change import ChangeSet, FileChange, change_set
+from khepri.edits.class_bodies import rename_before_bound
 from khepri.edits.exact import replace_text
+from khepri.edits.fixtures import is_fixture, with_fixture_uses
 from khepri.edits.imports import Modules, check_imports, check_passed_on, passing_modules, star_passers
 from khepri.edits.leftovers import leftovers
-from khepri.edits.locate import Target, find_target, read_python
+from khepri.edits.locate import Source, Target, find_target, read_python
 from khepri.edits.mentions import public_names, rename_mentions
+from khepri.edits.namesakes import Namesakes
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rope_project import RopeProject
 from khepri.edits.soundness import check_sound
+from khepri.edits.stubs import with_stubs
 from khepri.edits.super_uses import is_super_use
 from khepri.edits.syntax import first_fault
+from khepri.edits.variables import copies_with, find_variable, is_field, rename_keywords, variables
 from khepri.edits.workspace import Workspace
 from khepri.repo.symbols import outline
 from khepri.repo.text import decode
@@ -56,7 +61,7 @@ def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refac
     """
     source = read_python(workspace, path)
     check_name(new_name)
-    target = find_target(source, symbol) if symbol else None
+    target = _target(source, symbol) if symbol else None
     old = target.name if target else Modules(workspace).name(source.path).rpartition(".")[2]
     if old == new_name:
         raise EditRefusedError(Refusal.NO_OP, f"{old} has that name already")
@@ -70,7 +75,9 @@ def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refac
         if is_accessor(occurrence.tools.pymodule.source_code, *occurrence.get_word_range()):
             return False
         unsure[f"{occurrence.resource.path}:{occurrence.lineno}"] = None
-        return is_meant
+        # An argument of a call that nobody knows belongs to something else, whoever else has the name.
+        is_argument = occurrence.is_function_keyword_parameter()
+        return is_meant and (not is_argument or copies_with(occurrence.tools.pymodule.source_code, occurrence.offset))
 
     title = f"rename {old} to {new_name}"
 
@@ -87,12 +94,29 @@ def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refac
     if target is not None and "." in target.symbol:
         changes = with_accessors(changes, old, new_name)
     changes = _with_mentions(workspace, changes, source.path, target, old, new_name)
+    if target is not None:
+        changes = with_stubs(workspace, changes, target, new_name)
+    if target is not None and "." in target.symbol and is_field(target):
+        changes = _with_arguments(workspace, changes, target, new_name)
+    if target is not None and is_fixture(target):
+        changes = with_fixture_uses(workspace, changes, target, new_name)
     check_imports(workspace, changes)
     check_passed_on(workspace, changes)
     notes = list(check_sound(changes, renamed=(old, new_name)))
     if unsure:
         notes.append(_note(old, list(unsure), is_unique=is_unique))
     return Refactoring(changes, (*notes, *_left(workspace, project, changes, source.path, old)))
+
+
+def _target(source: Source, symbol: str) -> Target:
+    """Return a definition, or else a variable or attribute, of a Python file."""
+    try:
+        return find_target(source, symbol)
+    except EditRefusedError as error:
+        variable = find_variable(source, symbol) if error.reason is Refusal.NO_TARGET else None
+        if variable is None:
+            raise
+        return variable
 
 
 def check_name(name: str) -> None:
@@ -142,13 +166,15 @@ def _refuse_special(name: str) -> None:
 def _refuse_taken(target: Target, new_name: str) -> None:
     scope = target.symbol.rpartition(".")[0]
     wanted = f"{scope}.{new_name}" if scope else new_name
-    for symbol in outline(target.source.path, target.source.text):
-        if symbol.qualified_name == wanted:
-            raise EditRefusedError(
-                Refusal.NOT_POSSIBLE,
-                f"{target.source.path} defines {wanted} already, at line {symbol.start_line}",
-                "choose another name",
-            )
+    symbols = outline(target.source.path, target.source.text)
+    lines = {symbol.qualified_name: symbol.start_line for symbol in symbols}
+    lines |= {each.symbol: each.start_line for each in variables(target.source) if each.symbol not in lines}
+    if wanted in lines:
+        raise EditRefusedError(
+            Refusal.NOT_POSSIBLE,
+            f"{target.source.path} defines {wanted} already, at line {lines[wanted]}",
+            "choose another name",
+        )
     if not scope and re.search(rf"^(?:from .* )?import .*\b{re.escape(new_name)}\b", target.source.text, re.MULTILINE):
         raise EditRefusedError(
             Refusal.NOT_POSSIBLE, f"{target.source.path} imports another {new_name}", "choose another name"
@@ -163,7 +189,8 @@ def _is_last(workspace: Workspace, project: RopeProject, changes: ChangeSet, nam
     for file in project.candidates(name):
         data = after.get(file.path, workspace.read(file.path))
         text = decode(data).text if data else ""
-        if any(symbol.name == name for symbol in outline(file.path, text)):
+        named = [each.symbol for each in variables(Source(file.path, b"", text)) if each.name == name]
+        if any("." in symbol for symbol in named) or any(each.name == name for each in outline(file.path, text)):
             return False
     return True
 
@@ -198,9 +225,26 @@ def _with_mentions(
         text = decode(data).text
         is_bound = target is not None and (change is not None or names.name(file) in starred)
         renamed = rename_mentions(text, old, new, modules=modules, is_bound=is_bound)
+        if is_bound:
+            renamed = rename_before_bound(renamed, old, new)
         if renamed != text:
             changed[file] = FileChange(file, before, replace_text(data, renamed))
     return replace(changes, files=change_set("", list(changed.values())).files)
+
+
+def _with_arguments(workspace: Workspace, changes: ChangeSet, target: Target, new: str) -> ChangeSet:
+    """Return a rename of a field with the arguments by which objects are made with it."""
+    files = {change.path: change for change in changes.files}
+    after = {change.path: change.after for change in changes.files}
+    made = Namesakes(workspace, find_target(target.source, target.symbol.rpartition(".")[0]), after)
+    for path in made.paths:
+        change = files.get(path)
+        before = change.before if change is not None else workspace.read(path)
+        data = change.after if change is not None else before
+        if data is not None:
+            text = rename_keywords(decode(data).text, {*made.places(path)}, target.name, new)
+            files[path] = FileChange(path, before, replace_text(data, text))
+    return change_set(changes.title, files.values())
 
 
 def _refuse_hiding(target: Target, new: str, starred: frozenset[str]) -> None:

@@ -400,6 +400,21 @@ def test_replacing_a_name_by_another_one_is_a_rename(root: Path) -> None:
         assert [step.text for step in change.run().steps][:1] != ["rename"]
 
 
+def test_a_variable_is_found_by_its_name_unless_several_have_it(root: Path) -> None:
+    (root / "log.py").write_text("logger = 1\n\n\ndef f():\n    return logger\n", encoding="utf-8")
+    rename = planned("rename", path="log.py", symbol="logger", new_name="log")
+    with Change(root, Instruction("rename logger to log"), [rename]) as change:
+        assert change.run().outcome == "applied"
+    assert text(root, "log.py") == "log = 1\n\n\ndef f():\n    return log\n"
+    (root / "more.py").write_text("log = 2\n", encoding="utf-8")
+    with Change(root, Instruction("rename log to logger"), [rename]) as change, pytest.raises(RefusedError) as caught:
+        change.run()
+    assert "log.py log, more.py log" in caught.value.message
+    back = planned("rename", path="more.py", symbol="log", new_name="logger")
+    with Change(root, Instruction("rename log to logger in more.py"), [back]) as change:
+        assert change.run().outcome == "applied"
+
+
 def test_a_step_that_was_told_to_be_done_is_kept_by_then(root: Path) -> None:
     rename = planned("rename", path="app.py", symbol="Session", new_name="Conversation")
     task = Instruction("rename Session to Conversation")
