@@ -108,6 +108,13 @@ class TerminalDriver(LinuxDriver):
     def _is_drawing(self) -> bool:
         return self._writer_thread is not None and self._writer_thread.is_alive()
 
+    def _sigtstp_application(self, *_: object) -> None:
+        """Give the terminal back and stop; what runs when the signal comes may be in the middle of a write."""
+        if self._auto_restart:
+            self._loop.call_soon_threadsafe(super()._sigtstp_application)
+        else:
+            super()._sigtstp_application()
+
     def _sigcont_application(self, *_: object) -> None:
         """Take the terminal again, unless the shell has it now, or a program that the app itself stands aside for."""
         if not self._auto_restart:
@@ -115,6 +122,9 @@ class TerminalDriver(LinuxDriver):
         if os.tcgetpgrp(self.fileno) != os.getpgrp():
             os.kill(os.getpid(), signal.SIGSTOP)  # until `fg`, as for everything that reads a terminal
             return
+        self._loop.call_soon_threadsafe(self._take_terminal_again)
+
+    def _take_terminal_again(self) -> None:
         if self._is_drawing:
             # SIGSTOP came from outside. Taken a second time, the app's own modes would pass for those from before it.
             self._must_signal_resume = True

@@ -1,11 +1,12 @@
-"""Measures how the app feels while the model works: python -m tests.tui.responsiveness [REPOSITORY].
+"""Measures how the app feels while the model works: python -m tests.tui.responsiveness --help.
 
-It runs the real app on a terminal of its own, in a session of 200 messages, and asks for a long answer. Reported are
-the lag of the event loop (how much later than asked a sleep of 10 ms ends) in each phase, how long a key takes to be
-seen, the time to the first frame, and the processor time of the idle app. A benchmark, not a test: figures depend on
-the machine and on what else it does.
+It runs the real app on a terminal of its own, in a session of 200 messages, and asks for a long answer, which the model
+cannot end before it has so many tokens. Reported are the lag of the event loop (how much later than asked a sleep of
+10 ms ends) in each phase, how long a key takes to be seen and an answer to be stopped, the time to the first frame, and
+the processor time of the idle app. A benchmark, not a test: figures depend on the machine and on what else it does.
 """
 
+import argparse
 import asyncio
 import contextlib
 import fcntl
@@ -30,20 +31,29 @@ TURNS = 100
 PROBE_S = 0.01
 IDLE_S = 10.0
 BUSY_S = 240.0
-ANSWER_S = 300.0
-ANSWER_TOKENS = 2_000
-KEYS = 150
-STARTS = 5
+ANSWER_S = 900.0
+STOP_S = 10.0
+BETWEEN_S = 3.0
+"""A second press of Ctrl-C that comes sooner leaves the app."""
+CTRL_C, ESCAPE, BACKSPACE = "\x03", "\x1b", "\x7f"
 
 
 def child(report: str, session: str, repository: str) -> None:
     """Run the app with a probe in its event loop, and write the lags by phase to ``report``."""
     from khepri import config
     from khepri.cli import interactive
+    from khepri.engine.output import Output
     from khepri.repo.root import Repository
     from khepri.tui.app import KhepriApp
 
     lags: dict[str, list[float]] = {}
+    commit = Output.commit
+
+    def commit_without_end(output: Output, token: int) -> None:
+        output._end_ids = frozenset()
+        commit(output, token)
+
+    Output.commit = commit_without_end  # type: ignore[method-assign, assignment]
 
     class Probed(KhepriApp):
         """The app with a probe."""
@@ -80,7 +90,8 @@ def write_session(repository: Path) -> str:
     from khepri.agent.task import Question
 
     told = Recording(new_path(paths.sessions_dir(repository)), repository, "another model")
-    answer = "It is in `client.py`:\n\n```python\ndef send(request):\n    return request\n```\n\n" + "Words. " * 60
+    # Short for the model, which reads all of it first.
+    answer = "It is in `client.py`:\n\n```python\nreturn request\n```"
     for number in range(TURNS):
         told.question(Question(f"Question {number}: what of it?"))
         timing = Timing(1.0, 20.0, 1.0, 1.0, None, 1.0, 1.0)
@@ -130,6 +141,11 @@ class Terminal:
             found = self._arrived.wait_for(lambda: wanted in self._seen, timeout_s)
         return time.perf_counter() - before_s if found else timeout_s
 
+    def has_shown(self, text: str) -> bool:
+        """True if ``text`` was written since ``forget`` was called last."""
+        with self._arrived:
+            return text.encode() in self._seen
+
     def leave(self) -> None:
         """Leave the app."""
         self.write("\x11")
@@ -143,22 +159,27 @@ class Terminal:
             self._seen.clear()
 
 
-def measure_idle(repository: Path, session: str) -> None:
-    """Print the time to the first frame, and what the app costs while nothing happens."""
+def measure_starts(repository: Path, session: str, starts: int) -> None:
+    """Print the time to the first sign and to the first frame."""
     command = [sys.executable, "-m", "khepri", "--cwd", str(repository)]
     signs_ms: list[float] = []
     frames_ms: list[float] = []
-    for _ in range(STARTS):
+    for _ in range(starts):
         terminal = Terminal(command)
         for text, times_ms in (("khepri", signs_ms), ("commands", frames_ms)):
             terminal.wait_for(text, 30)
             times_ms.append((time.perf_counter() - terminal.started_s) * 1000)
         terminal.leave()
     for what, times_ms in (("first sign", signs_ms), ("first frame", frames_ms)):
-        print(f"{what}: median {median(times_ms):.0f} ms of {STARTS}, highest {max(times_ms):.0f} ms", flush=True)
+        print(f"{what}: median {median(times_ms):.0f} ms of {starts}, highest {max(times_ms):.0f} ms", flush=True)
     terminal = Terminal([*command, "--resume", session])
     frame_ms = terminal.wait_for("commands", 30) * 1000
     print(f"first frame with a conversation of {2 * TURNS} messages: {frame_ms:.0f} ms", flush=True)
+    terminal.leave()
+
+
+def measure_idle(terminal: Terminal) -> None:
+    """Print what the app costs while nothing happens."""
     process = psutil.Process(terminal.program.pid)
     started_s = time.perf_counter()
     # The model is loaded, the conversation read ahead and the repository indexed first.
@@ -166,7 +187,6 @@ def measure_idle(repository: Path, session: str) -> None:
         pass
     print(f"idle after {time.perf_counter() - started_s:.0f} s: ", end="", flush=True)
     print(f"{100 * _used_s(process, IDLE_S) / IDLE_S:.2f} % of one processor over {IDLE_S:.0f} s", flush=True)
-    terminal.leave()
 
 
 def _used_s(process: psutil.Process, wall_s: float) -> float:
@@ -177,37 +197,62 @@ def _used_s(process: psutil.Process, wall_s: float) -> float:
     return after.user + after.system - before.user - before.system
 
 
-def measure(repository: Path, report: Path) -> None:
-    """Run everything and print the figures."""
-    session = write_session(repository)
-    measure_idle(repository, session)
-    terminal = Terminal(
-        [sys.executable, "-m", "tests.tui.responsiveness", "child", str(report), session, str(repository)]
-    )
-    process = psutil.Process(terminal.program.pid)
-    terminal.wait_for("Question 99", 30)
-    time.sleep(5)
+def measure_answer(terminal: Terminal) -> None:
+    """Ask for a long answer and print how soon a key is seen until it has ended."""
     terminal.write(QUESTION)
     time.sleep(1)
     terminal.write("\r")
     echoes_ms: dict[str, list[float]] = {"reading": [], "writing": []}
     started_s, code = time.perf_counter(), 0x0180
-    while time.perf_counter() - started_s < ANSWER_S and process.is_running():
+    while time.perf_counter() - started_s < ANSWER_S:
         terminal.forget()
         letter = chr(code)
         code = code + 1 if code < 0x01B0 else 0x0180
         phase = "writing" if terminal.wait_for("writing", 0.25) < 0.25 else "reading"
+        if terminal.has_shown("the answer was cut at max_tokens"):
+            break
         terminal.write(letter)
         echoes_ms[phase].append(terminal.wait_for(letter, 5.0) * 1000)
-        terminal.write("\x7f")
-        if len(echoes_ms["writing"]) >= KEYS:
-            break
-    terminal.write("\x03")
-    stopped_s = terminal.wait_for("stopped", 5.0)
-    print(f"stopped {stopped_s * 1000:.0f} ms after Ctrl-C", flush=True)
-    terminal.leave()
+        terminal.write(BACKSPACE)
     for phase, values in echoes_ms.items():
-        print(f"key seen while {phase}: {_figures(values)}")
+        print(f"key seen while {phase}: {_figures(values)}", flush=True)
+    print(f"the answer ended after {time.perf_counter() - started_s:.0f} s", flush=True)
+
+
+def measure_stops(terminal: Terminal, stops: int) -> None:
+    """Ask and stop the answer, again and again, and print how soon it is said to have stopped."""
+    for name, key in (("Ctrl-C", CTRL_C), ("Esc", ESCAPE)):
+        stopped_ms: list[float] = []
+        for number in range(stops):
+            time.sleep(BETWEEN_S)
+            terminal.write(f"{QUESTION} {number}")
+            time.sleep(1)
+            terminal.forget()
+            terminal.write("\r")
+            if terminal.wait_for("writing, ", ANSWER_S) == ANSWER_S:
+                print(f"no answer to stop with {name}", flush=True)
+                return
+            time.sleep(1)
+            terminal.forget()
+            terminal.write(key)
+            stopped_ms.append(terminal.wait_for("stopped", STOP_S) * 1000)
+        shown = ", ".join(f"{each_ms:.0f}" if each_ms < STOP_S * 1000 else "not seen" for each_ms in stopped_ms)
+        print(f"stopped after {name}: {shown} ms", flush=True)
+
+
+def measure(repository: Path, report: Path, starts: int, stops: int) -> None:
+    """Run everything and print the figures."""
+    session = write_session(repository)
+    if starts:
+        measure_starts(repository, session, starts)
+    terminal = Terminal(
+        [sys.executable, "-m", "tests.tui.responsiveness", "child", str(report), session, str(repository)]
+    )
+    terminal.wait_for("Question 99", 30)
+    measure_idle(terminal)
+    measure_answer(terminal)
+    measure_stops(terminal, stops)
+    terminal.leave()
     for phase, values in json.loads(report.read_text(encoding="utf-8")).items():
         print(f"event loop lag, {phase}: {_figures(values)}")
 
@@ -222,11 +267,22 @@ def _figures(values: list[float]) -> str:
     )
 
 
+def main() -> None:
+    """Read the command line and measure."""
+    parser = argparse.ArgumentParser(prog="python -m tests.tui.responsiveness", description=__doc__)
+    parser.add_argument("repository", type=Path, nargs="?", default=Path(), help="asked about; the folder by default")
+    parser.add_argument("--tokens", type=int, default=2000, help="tokens of the long answer (2000)")
+    parser.add_argument("--starts", type=int, default=5, help="how often the first frame is timed (5)")
+    parser.add_argument("--stops", type=int, default=3, help="how often an answer is stopped with each key (3)")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["XDG_STATE_HOME"] = folder
+        os.environ["KHEPRI_MAX_TOKENS"] = str(options.tokens)
+        measure(options.repository.resolve(), Path(folder) / "lags.json", options.starts, options.stops)
+
+
 if __name__ == "__main__":
     if sys.argv[1:2] == ["child"]:
         child(*sys.argv[2:5])
     else:
-        with tempfile.TemporaryDirectory() as folder:
-            os.environ.setdefault("XDG_STATE_HOME", folder)
-            os.environ["KHEPRI_MAX_TOKENS"] = str(ANSWER_TOKENS)
-            measure(Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve(), Path(folder) / "lags.json")
+        main()

@@ -275,3 +275,42 @@ def test_a_stop_from_outside_harms_neither_the_app_nor_the_terminal(
     terminal.press("C-q")
     terminal.wait_for("CODE=0")
     assert_is_sane(terminal, repository)
+
+
+STOPPED_WHILE_WRITING = """
+import os, signal, sys
+from khepri.tui.app import KhepriApp
+from khepri.__main__ import main
+
+def help(app):
+    # What a signal interrupts may hold the lock of what is still to be written.
+    with app._driver._writer_thread._queue.mutex:
+        os.kill(os.getpid(), signal.{signal})
+
+KhepriApp.action_help = help
+sys.exit(main())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", ["SIGCONT", "SIGTSTP"])
+def test_a_stop_in_the_middle_of_a_write_harms_neither_the_app_nor_the_terminal(
+    terminal: Tmux, repository: Path, model: Path, tmp_path: Path, number: str
+) -> None:
+    program = tmp_path / "stopped.py"
+    program.write_text(STOPPED_WHILE_WRITING.format(signal=number), encoding="utf-8")
+    terminal.type(f"stty -g > before; {sys.executable} {program} --model {model}; echo CODE=$?")
+    terminal.press("Enter")
+    terminal.wait_for("Ask about this repository")
+    terminal.type("half a question")
+    terminal.wait_for(is_drawn)
+    terminal.press("F1")
+    if number == "SIGTSTP":
+        terminal.wait_for("CODE=147", 30)
+        terminal.type("clear; fg; echo CODE=$?")
+        terminal.press("Enter")
+    terminal.type(" and more")
+    terminal.wait_for("half a question and more", 30)
+    terminal.press("C-q")
+    terminal.wait_for("CODE=0", 30)
+    assert_is_sane(terminal, repository)
