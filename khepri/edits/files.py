@@ -74,8 +74,7 @@ class Staged:
         if read_bytes(self.target) != before:
             raise changed_since(self.target)
         if self.temporary is None:
-            if before is not None:
-                os.unlink(self.target)
+            os.unlink(self.target)
         elif before is None:
             _place_new(self.temporary, self.target)
         else:
