@@ -10,6 +10,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from khepri.agent.events import Compacted, Compacting
 from khepri.edits.review import Review
 from khepri.models.layouts import Store
 from khepri.models.stores import Model
@@ -144,6 +145,28 @@ def test_what_a_command_shows_looks_the_same(
     app = make_app(record(root, 3))
     run = settled(lambda running: running.run_command(command), is_so)
     assert snap_compare(app, terminal_size=(100, 30), run_before=run)
+
+
+def test_a_copy_looks_the_same(
+    snap_compare: SnapCompare, make_app: MakeApp, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = make_app(record(root, 3))
+    monkeypatch.setattr("khepri.agent.conversation.new_path", lambda folder: folder / "20260102-030405-abcd.jsonl")
+    fork = settled(lambda running: running.run_command("/fork"), shows("This is a copy now"))
+    assert snap_compare(app, terminal_size=(100, 30), run_before=fork)
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["closed", "open"])
+def test_a_summary_looks_the_same(snap_compare: SnapCompare, make_app: MakeApp, root: Path, *, is_open: bool) -> None:
+    def summarise(running: KhepriApp) -> None:
+        assert running._pump is not None
+        running._pump.show([Compacting(7100, 8192), Compacted("You said what limits the retries.", 3, 7100, 210)])
+        if is_open:
+            running.action_toggle_last()
+
+    app = make_app(record(root, 3))
+    show = settled(summarise, shows("7,100 tokens became 210"))
+    assert snap_compare(app, terminal_size=(100, 30), run_before=show)
 
 
 def test_a_review_looks_the_same(snap_compare: SnapCompare, make_app: MakeApp) -> None:
