@@ -2,6 +2,7 @@
 
 import io
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from requirements.native_wheel import (
+    LIBRARIES,
     BuildError,
     accepts,
     cmake_args,
@@ -46,6 +48,26 @@ def test_amx_flags_are_left_out_when_one_compiler_refuses_one_of_them(tmp_path: 
 def test_other_processors_get_no_amx_flags_and_the_callers_own_arguments_come_last(tmp_path: Path) -> None:
     environment = {"CC": compiler(tmp_path, "cc"), "CXX": compiler(tmp_path, "c++"), "CMAKE_ARGS": "-DGGML_BLAS=ON"}
     assert cmake_args(environment, "arm64") == "-DLLAVA_BUILD=OFF -DGGML_BLAS=ON"
+
+
+def test_the_second_library_is_compiled_without_what_is_never_asked_of_it(tmp_path: Path) -> None:
+    environment = {"CC": compiler(tmp_path, "cc"), "CXX": compiler(tmp_path, "c++")}
+    assert cmake_args(environment, "arm64", LIBRARIES["ik"]) == "-DGGML_IQK_FA_ALL_QUANTS=OFF"
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="no cmake here")
+def test_what_the_second_archive_lacks_is_put_there_before_it_is_called(tmp_path: Path) -> None:
+    library = LIBRARIES["ik"]
+    assert "build-info" in library.pinned
+    source = tmp_path / "vendor" / "ik_llama.cpp"
+    (source / "common").mkdir(parents=True)
+    (source / "common" / "build-info.cpp.in").write_text('int n = @BUILD_NUMBER@; char const *c = "@BUILD_COMMIT@";\n')
+    (tmp_path / "CMakeLists.txt").write_text(f"cmake_minimum_required(VERSION 3.21)\nproject({library.project} NONE)\n")
+    include = f"-DCMAKE_PROJECT_{library.project}_INCLUDE={SCRIPT.parent / library.mending}"
+    subprocess.run(["cmake", include, "-S", tmp_path, "-B", tmp_path / "build"], check=True, capture_output=True)
+    script = source / "common" / "cmake" / "build-info-gen-cpp.cmake"
+    subprocess.run(["cmake", "-P", script], cwd=source, check=True, capture_output=True)
+    assert (source / "common" / "build-info.cpp").read_text() == 'int n = 0; char const *c = "0";\n'
 
 
 def test_the_real_compiler_takes_a_known_flag_and_refuses_an_invented_one() -> None:

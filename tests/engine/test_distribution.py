@@ -40,7 +40,7 @@ LENGTH = 4
 SETTINGS = [
     SamplingParams(0.8, top_k=3),
     SamplingParams(1.5, top_k=5, top_p=0.7),
-    SamplingParams(1.0, top_k=4, min_p=0.3),
+    SamplingParams(1.0, top_k=6, top_p=0.5, min_p=0.3),
 ]
 LARK = 'start: (/[ab]/ | "the") "return" /[xyz]/'
 Outcome = tuple[int, ...]
