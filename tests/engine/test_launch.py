@@ -9,6 +9,7 @@ from khepri.engine import launch as launching
 from khepri.engine.backend import BackendName, KvType, LoadOptions
 from khepri.engine.backends.ik_llama_api import find_library
 from khepri.engine.choice import Choice
+from khepri.engine.exactness import compare_widths
 from khepri.engine.hardware import describe_cpu, total_memory_bytes
 from khepri.engine.launch import EngineSettings, launch, load_options
 from khepri.engine.probe import Verdict
@@ -16,6 +17,7 @@ from khepri.engine.request import DrafterName, DraftMode, Request, StopReason
 from khepri.engine.worker import EngineWorker
 from khepri.errors import CancelledError, KhepriError, ModelError, ModelLoadError, OutOfMemoryError
 from tests.support.engine_files import files_in
+from tests.support.scripted_backend import RoundingBackend
 from tests.support.tiny_model import write_tiny_sentencepiece_model, write_tiny_window_model
 
 needs_both = pytest.mark.skipif(find_library() is None, reason="the extra `fast` is not installed")
@@ -183,4 +185,14 @@ def test_exact_decoding_is_refused_where_the_library_has_no_settings_for_it(tiny
         pytest.raises(ModelLoadError, match="exact decoding cannot be promised here"),
     ):
         engine.wait_loaded()
+    assert not (tmp_path / "exact.txt").exists()
+
+
+def test_exact_decoding_is_refused_for_a_difference_that_changes_no_choice_here(tmp_path: Path) -> None:
+    backend = RoundingBackend(context_tokens=1000)
+    backend.amount = 1e-4
+    text = backend.vocabulary.tokenize("a text as long as it takes " * 8)
+    assert all(each.different_rows and not each.flips for each in compare_widths(backend, text, (2, 8)))
+    with pytest.raises(ModelLoadError, match="exact decoding cannot be promised here"):
+        launching._require_exactness(backend, "this model", tmp_path / "exact.txt")
     assert not (tmp_path / "exact.txt").exists()

@@ -124,6 +124,15 @@ def test_right_drafts_save_passes_and_are_counted() -> None:
     assert engine.buffer.snapshot.accepted_tokens == 9
 
 
+def test_what_is_refused_counts_as_drafted() -> None:
+    reply = [*b"twelve bytes", END]
+    engine = ScriptedEngine(drafters=[FunctionDrafter(lambda tokens: b"!!!")])
+    engine.says(reply)
+    generation = engine.run(Request(PROMPT, len(reply), gamma=3))
+    # Each of the twelve passes after the prefill is drafted for, as far as the answer has room besides the last token.
+    assert generation.drafts == {DrafterName.SUFFIX: DraftCount(9 * 3 + 2 + 1, 0)}
+
+
 def test_a_draft_that_runs_past_the_end_of_the_answer_is_cut_there() -> None:
     reply = [*b"short", END]
     engine = ScriptedEngine(drafters=[FunctionDrafter(prophet([*reply, *b"never this"]))])
@@ -132,6 +141,7 @@ def test_a_draft_that_runs_past_the_end_of_the_answer_is_cut_there() -> None:
     assert generation.text == "short"
     assert generation.tokens[-1] == END
     assert generation.stop_reason is StopReason.END
+    assert generation.drafts == {DrafterName.SUFFIX: DraftCount(7, 5)}
     # Nothing of the rest of the draft stays behind: the next turn finds what was said and no more.
     assert engine.backend.sequence_length(0) == len(PROMPT) + len(reply)
 

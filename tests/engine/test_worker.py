@@ -14,6 +14,7 @@ from khepri.engine.backend import Backend, LoadOptions
 from khepri.engine.backends.llama_cpp import LlamaCppBackend
 from khepri.engine.buffer import JobState
 from khepri.engine.disk import DiskTier
+from khepri.engine.draft.drafter import Draft
 from khepri.engine.draft.suffix import SuffixDrafter
 from khepri.engine.job import Job
 from khepri.engine.prefix import RadixPrefixCache
@@ -22,6 +23,7 @@ from khepri.engine.request import DraftMode, Request, SamplingParams, StopReason
 from khepri.engine.worker import EngineWorker
 from khepri.errors import ContextFullError, DecodeError, KhepriError, ModelLoadError, UsageError
 from khepri.tools.registry import Registry
+from tests.support.decoding import FunctionDrafter
 from tests.support.scripted_backend import ByteVocabulary, ScriptedBackend
 
 PROMPT = tuple(b"a prompt of some tokens")
@@ -128,6 +130,32 @@ def test_cancelling_ends_a_job_in_its_decode_with_what_it_has(start: Start) -> N
     assert generation.stop_reason is StopReason.CANCELLED
     assert len(generation.tokens) >= 2
     assert job.buffer.read(0)[0] == generation.text
+
+
+class PatientDrafter(FunctionDrafter):
+    """A drafter that ponders until it is interrupted, as a slow model does between its passes."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda tokens: ())
+        self.begun, self.interrupted = threading.Event(), threading.Event()
+
+    def propose(self, limit: int, after: Sequence[int] = ()) -> Draft | None:
+        self.begun.set()
+        self.interrupted.wait(20)
+        return super().propose(limit, after)
+
+    def interrupt(self) -> None:
+        self.interrupted.set()
+
+
+def test_cancelling_ends_a_draft_that_is_being_made() -> None:
+    drafter = PatientDrafter()
+    speculation = Speculation(lambda target: [drafter])
+    with EngineWorker(ScriptedBackend, batch_tokens=64, speculation=speculation) as worker:
+        job = worker.submit(Request(PROMPT, 30, gamma=3))
+        assert drafter.begun.wait(20)
+        assert milliseconds_to_end(job, job.cancel) < CANCEL_MS
+        assert job.result().stop_reason is StopReason.CANCELLED
 
 
 def test_cancelling_ends_a_waiting_job_without_its_turn_and_leaves_the_running_one_alone(start: Start) -> None:

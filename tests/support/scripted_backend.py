@@ -228,6 +228,19 @@ class ScriptedBackend:
         self.is_closed = True
 
 
+class RoundingBackend(ScriptedBackend):
+    """Adds a little to one token's logit in every pass of more than one token."""
+
+    favourite = ord("Z")
+    amount = 0.5
+
+    def decode(self, batch: Batch) -> Logits:
+        rows = super().decode(batch)
+        if len(batch.tokens) > 1:
+            rows[:, self.favourite] += np.float32(self.amount)
+        return rows
+
+
 def _digest(visible: Sequence[_Cell], token: int) -> bytes:
     digest = hashlib.blake2b(digest_size=16)
     for cell in visible:

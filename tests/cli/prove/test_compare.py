@@ -1,32 +1,18 @@
 from collections.abc import Sequence
 
-import numpy as np
 import pytest
 
 from khepri.agent.protocol import CALL_END, TRIGGER, tool_grammar
 from khepri.cli.prove.compare import compare
-from khepri.engine.backend import Batch, Logits
+from khepri.engine.backend import Batch
 from khepri.engine.constrain import Constraint, GrammarCompiler
 from khepri.engine.request import DraftMode, ToolCallGrammar
 from khepri.tools.registry import Registry
 from tests.support.decoding import BYTES, PROMPT, FunctionDrafter, ScriptedEngine
-from tests.support.scripted_backend import END, ScriptedBackend, reply_script
+from tests.support.scripted_backend import END, RoundingBackend, ScriptedBackend, reply_script
 
 REPLY = (*b"twelve bytes and some more", END)
 ACCELERATED = (DraftMode.SUFFIX, 4)
-
-
-class RoundingBackend(ScriptedBackend):
-    """Adds a little to one token's logit in every pass of more than one token."""
-
-    favourite = ord("Z")
-    amount = 0.5
-
-    def decode(self, batch: Batch) -> Logits:
-        rows = super().decode(batch)
-        if len(batch.tokens) > 1:
-            rows[:, self.favourite] += np.float32(self.amount)
-        return rows
 
 
 def prophet(tokens: Sequence[int]) -> Sequence[int]:
