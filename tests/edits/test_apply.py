@@ -237,6 +237,27 @@ def test_a_change_that_was_given_back_leaves_nothing_to_take_back(
     assert checkpoints.all() == []
 
 
+def test_what_could_not_be_given_back_can_be_taken_back_later(
+    root: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, done = os.replace, []
+
+    def place(source: Path, target: Path) -> None:
+        if target.is_relative_to(root) and done:
+            raise OSError(errno.EIO, "Input/output error")
+        real(source, target)
+        done.extend([target] if target.is_relative_to(root) else [])
+
+    repository, checkpoints = Repository.open(root), Checkpoints(root, state)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", place)
+        with pytest.raises(OSError, match="Input/output"):
+            apply(repository, CHANGES, checkpoints, 0.0)
+    assert (root / "a.py").read_bytes() == AFTER["a.py"]
+    undo(repository, checkpoints.all()[0], checkpoints)
+    assert contents(root) == BEFORE
+
+
 def disk_calls() -> Iterator[tuple[str, int]]:
     for name in ("open", "replace", "link", "unlink", "fsync", "mkdir"):
         for number in range(1, 12):
