@@ -78,12 +78,21 @@ def moved(
     Raises:
         EditRefusedError: It cannot stand there as it stands here.
     """
+    _refuse_broken(source, goal)
     start, end = _region(source, name, lines)
     rows = source.text.split("\n")
     code = _with_absolute_imports("\n".join(rows[start:end]), source, goal)
     left = "\n".join(joined(rows[:start], rows[end:]))
     _refuse_state(source, code, name)
     return _left(left, code, goal, name, exported), _received(code, source, goal, name)
+
+
+def _refuse_broken(*modules: Module) -> None:
+    for module in modules:
+        try:
+            ast.parse(module.text)
+        except (SyntaxError, ValueError, RecursionError) as error:
+            raise EditRefusedError(Refusal.SYNTAX, f"{module.path} is no valid Python", "mend it first") from error
 
 
 def _left(text: str, code: str, goal: Module, name: str, exported: Collection[str]) -> str:

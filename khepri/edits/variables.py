@@ -46,7 +46,11 @@ def variables(source: Source) -> Iterator[Target]:
 
 def is_field(target: Target) -> bool:
     """Tell if an attribute is a field that the class is made with: of a dataclass, a ``NamedTuple`` or their like."""
-    for node in ast.walk(ast.parse(target.source.text)):
+    try:
+        tree = ast.parse(target.source.text)
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and node.name == target.symbol.rpartition(".")[0].rpartition(".")[2]:
             made_by = [ast.unparse(each) for each in (*node.decorator_list, *node.bases)]
             is_made = any(each.partition("(")[0].rpartition(".")[2] in _MAKERS for each in made_by)

@@ -160,6 +160,14 @@ def test_what_would_mean_something_else_there_is_refused(source: str, goal: str,
     assert caught.value.reason is Refusal.NOT_POSSIBLE
 
 
+@pytest.mark.parametrize("broken", ["pkg/net.py", "pkg/goal.py"])
+def test_nothing_moves_out_of_or_into_what_is_no_python(tmp_path: Path, broken: str) -> None:
+    files = {"pkg/net.py": "def f(): ...\n", "pkg/goal.py": "x = 1\n"}
+    files[broken] += "\n\ndef (:\n"
+    with pytest.raises(EditRefusedError):
+        move(_repository(tmp_path, files), "pkg/net.py", "f", "pkg/goal.py")
+
+
 def _repository(root: Path, files: dict[str, str]) -> Workspace:
     for path, text in {"pkg/__init__.py": "", **files}.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)

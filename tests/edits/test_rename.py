@@ -165,3 +165,10 @@ def test_a_variable_takes_no_name_that_is_taken(tmp_path: Path, symbol: str, new
     text = "x = 1\ny = 2\n\n\nclass A:\n    x = 1\n\n    def f(self):\n        self.y = 2\n"
     with pytest.raises(EditRefusedError, match="already"):
         renamed(tmp_path, {"a.py": text}, "a.py", symbol, new)
+
+
+@pytest.mark.parametrize("symbol", ["f", "A.g", "x", "A.y"])
+def test_in_a_file_that_is_no_python_a_rename_is_refused_and_does_not_fail(tmp_path: Path, symbol: str) -> None:
+    text = "x = 1\n\n\ndef f(): ...\n\n\nclass A:\n    y = 1\n\n    def g(self): ...\n\n\ndef (:\n"
+    with pytest.raises(EditRefusedError):
+        renamed(tmp_path, {"a.py": text}, "a.py", symbol, "new")
