@@ -6,6 +6,7 @@ import random
 import resource
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -234,13 +235,43 @@ def test_a_change_that_was_given_back_leaves_nothing_to_take_back(
     with pytest.raises(OSError, match="Input/output"):
         apply(Repository.open(root), CHANGES, checkpoints, 0.0)
     assert contents(root) == BEFORE
+    assert not (root / "made").exists()
     assert checkpoints.all() == []
+
+
+def test_an_undo_that_fails_leaves_nothing_behind_and_can_be_tried_again(
+    root: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository, checkpoints = Repository.open(root), Checkpoints(root, state)
+    (root / "sub").mkdir()
+    (root / "sub" / "z.py").write_bytes(b"old z\n")
+    first = change_set("x", [FileChange("a.py", b"old a\n", b"new a\n"), FileChange("sub/z.py", b"old z\n", None)])
+    number = apply(repository, first, checkpoints, 0.0)
+    (root / "sub").rmdir()
+    before = contents(root)
+
+    real = os.replace
+
+    def refuse(source: Path, target: Path) -> None:
+        if target.is_relative_to(root):
+            raise OSError(errno.EIO, "Input/output error")
+        real(source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", refuse)
+        with pytest.raises(OSError, match="Input/output"):
+            undo(repository, checkpoints.load(number), checkpoints)
+    assert contents(root) == before
+    assert not (root / "sub").exists()
+    undo(repository, checkpoints.load(number), checkpoints)
+    assert (root / "sub" / "z.py").read_bytes() == b"old z\n"
 
 
 def test_what_could_not_be_given_back_can_be_taken_back_later(
     root: Path, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, done = os.replace, []
+    real = os.replace
+    done: list[Path] = []
 
     def place(source: Path, target: Path) -> None:
         if target.is_relative_to(root) and done:
@@ -373,11 +404,94 @@ def test_a_kill_at_any_step_leaves_each_file_old_or_new_and_undo_takes_it_back(r
     assert number > 20
 
 
+@pytest.mark.parametrize(("ignored", "link"), [("real.py", "link.py"), ("link.py", "link.py")])
+def test_neither_a_link_nor_what_it_leads_to_may_be_hidden(root: Path, state: Path, ignored: str, link: str) -> None:
+    (root / ".khepriignore").write_text(f"/{ignored}\n", encoding="utf-8")
+    (root / "real.py").write_bytes(b"real\n")
+    (root / link).symlink_to("real.py")
+    with pytest.raises(EditRefusedError) as caught:
+        apply(
+            Repository.open(root),
+            change_set("x", [FileChange(link, b"real\n", b"new\n")]),
+            Checkpoints(root, state),
+            0.0,
+        )
+    assert caught.value.reason is Refusal.HIDDEN
+    assert (root / "real.py").read_bytes() == b"real\n"
+
+
+def test_two_checkpoints_stay_two_where_one_cannot_be_made_of_them(
+    root: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository, checkpoints = Repository.open(root), Checkpoints(root, state)
+    apply(repository, change_set("1", [FileChange("a.py", b"old a\n", b"1\n")]), checkpoints, 1.0)
+    apply(repository, change_set("2", [FileChange("a.py", b"1\n", b"2\n")]), checkpoints, 2.0)
+
+    def refuse(source: Path, target: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", refuse)
+        with pytest.raises(OSError, match="No space"):
+            checkpoints.fold(1, 2)
+    assert [each.number for each in checkpoints.all()] == [2, 1]
+    with checkpoints.locked(), pytest.raises(EditRefusedError):
+        checkpoints.fold(1, 2)
+    assert checkpoints.load(checkpoints.fold(1, 2)).changes.files == (FileChange("a.py", b"old a\n", b"2\n"),)
+
+
+def test_a_change_is_not_whole_because_another_one_of_its_number_was(root: Path, state: Path) -> None:
+    checkpoints = Checkpoints(root, state)
+    with checkpoints.locked():
+        number = checkpoints.begin(CHANGES, 0.0)
+        checkpoints.complete(number)
+    next(state.rglob("*.zip")).unlink()
+    with checkpoints.locked():
+        assert checkpoints.begin(CHANGES, 0.0) == number
+    assert not checkpoints.load(number).is_complete
+
+
 def test_two_processes_do_not_write_at_once(root: Path, state: Path) -> None:
     checkpoints = Checkpoints(root, state)
     with checkpoints.locked(), pytest.raises(EditRefusedError) as caught:
         apply(Repository.open(root), CHANGES, Checkpoints(root, state), 0.0)
     assert caught.value.reason is Refusal.BUSY
+    number = apply(Repository.open(root), CHANGES, checkpoints, 0.0)
+    with checkpoints.locked(), pytest.raises(EditRefusedError) as caught:
+        undo(Repository.open(root), checkpoints.load(number), Checkpoints(root, state))
+    assert caught.value.reason is Refusal.BUSY
+    assert contents(root) == AFTER
+
+
+def test_a_number_is_kept_from_other_changes_before_its_checkpoint_goes(
+    root: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository, checkpoints = Repository.open(root), Checkpoints(root, state)
+    number = apply(repository, CHANGES, checkpoints, 0.0)
+    real = os.replace
+
+    def refuse(source: Path, target: Path) -> None:
+        if target.suffix == ".undone":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(OSError, match="No space"):
+        undo(repository, checkpoints.load(number), checkpoints)
+    assert [each.number for each in checkpoints.all()] == [number]
+
+
+def test_a_checkpoint_with_another_content_than_was_written_takes_nothing_back(root: Path, state: Path) -> None:
+    checkpoints = Checkpoints(root, state)
+    number = apply(Repository.open(root), CHANGES, checkpoints, 0.0)
+    archive = next(state.rglob("*.zip"))
+    with zipfile.ZipFile(archive) as old:
+        members = {name: old.read(name) for name in old.namelist()}
+    with zipfile.ZipFile(archive, "w") as new:
+        for name, data in (members | {"0.before": b"somebody else's\n"}).items():
+            new.writestr(name, data)
+    with pytest.raises(EditRefusedError, match="damaged"):
+        checkpoints.load(number)
 
 
 def test_only_the_latest_checkpoints_are_kept_and_a_damaged_one_is_named(
