@@ -33,6 +33,8 @@ IDLE_S = 10.0
 BUSY_S = 240.0
 ANSWER_S = 900.0
 STOP_S = 10.0
+ENDS = (" prompt tokens", "✗ ")
+"""What is shown when an answer has ended, or could not be given."""
 BETWEEN_S = 3.0
 """A second press of Ctrl-C that comes sooner leaves the app."""
 CTRL_C, ESCAPE, BACKSPACE = "\x03", "\x1b", "\x7f"
@@ -183,7 +185,7 @@ def measure_idle(terminal: Terminal) -> None:
     process = psutil.Process(terminal.program.pid)
     started_s = time.perf_counter()
     # The model is loaded, the conversation read ahead and the repository indexed first.
-    while _used_s(process, 5.0) > 0.5 and time.perf_counter() - started_s < BUSY_S:
+    while _used_s(process, 5.0) > 0.15 and time.perf_counter() - started_s < BUSY_S:
         pass
     print(f"idle after {time.perf_counter() - started_s:.0f} s: ", end="", flush=True)
     print(f"{100 * _used_s(process, IDLE_S) / IDLE_S:.2f} % of one processor over {IDLE_S:.0f} s", flush=True)
@@ -203,27 +205,29 @@ def measure_answer(terminal: Terminal) -> None:
     time.sleep(1)
     terminal.write("\r")
     echoes_ms: dict[str, list[float]] = {"reading": [], "writing": []}
-    started_s, code = time.perf_counter(), 0x0180
-    while time.perf_counter() - started_s < ANSWER_S:
+    started_s, code, has_ended = time.perf_counter(), 0x0180, False
+    while time.perf_counter() - started_s < ANSWER_S and not has_ended:
         terminal.forget()
         letter = chr(code)
         code = code + 1 if code < 0x01B0 else 0x0180
         phase = "writing" if terminal.wait_for("writing", 0.25) < 0.25 else "reading"
-        if terminal.has_shown("the answer was cut at max_tokens"):
-            break
         terminal.write(letter)
         echoes_ms[phase].append(terminal.wait_for(letter, 5.0) * 1000)
         terminal.write(BACKSPACE)
+        has_ended = any(map(terminal.has_shown, ENDS))
     for phase, values in echoes_ms.items():
         print(f"key seen while {phase}: {_figures(values)}", flush=True)
     print(f"the answer ended after {time.perf_counter() - started_s:.0f} s", flush=True)
 
 
 def measure_stops(terminal: Terminal, stops: int) -> None:
-    """Ask and stop the answer, again and again, and print how soon it is said to have stopped."""
+    """Ask in new conversations, stop each answer, and print how soon it is said to have stopped."""
     for name, key in (("Ctrl-C", CTRL_C), ("Esc", ESCAPE)):
         stopped_ms: list[float] = []
         for number in range(stops):
+            time.sleep(BETWEEN_S)
+            # What was said to have stopped before is out of sight.
+            terminal.write("/new\r")
             time.sleep(BETWEEN_S)
             terminal.write(f"{QUESTION} {number}")
             time.sleep(1)

@@ -1,5 +1,6 @@
 """Commands, lists and keys in the app."""
 
+import re
 import threading
 from contextlib import nullcontext
 from pathlib import Path
@@ -27,6 +28,7 @@ from khepri.tui.screens.review import ReviewScreen
 from khepri.tui.screens.stats import Stats
 from khepri.tui.start import Start
 from khepri.tui.widgets.composer import Composer
+from khepri.tui.widgets.diff import Diff
 from tests.tui.conftest import MakeApp, running, wait_until
 from tests.tui.test_conversation_on_screen import record
 
@@ -405,6 +407,48 @@ async def test_a_fault_that_the_editor_left_is_told(
         await pilot.press("e")
         await wait_until(pilot, lambda: bool(app._notifications))
         assert any("a.py:2: '(' was never closed" in each.message for each in app._notifications)
+
+
+async def test_what_comes_and_goes_is_told_by_signs_and_not_by_colours_alone(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        screen = ReviewScreen(Review(CHANGES))
+        app.push_screen(screen)
+        await wait_until(pilot, lambda: screen._shown == "a.py" and bool(screen.query(DiffView)))
+
+        def drawn() -> str:
+            rows = app.screen._compositor.render_strips()
+            return "\n".join("".join(segment.text for segment in row) for row in rows)
+
+        await wait_until(pilot, lambda: re.search(r"\+ +1", drawn()) is not None)
+        assert re.search(r"- +one", drawn())
+
+
+async def test_a_long_change_of_a_long_file_is_shown_hunks_at_a_time(make_app: MakeApp) -> None:
+    before = [f"line {number}\n" for number in range(4000)]
+    after = [line.upper() if number % 10 == 0 else line for number, line in enumerate(before)]
+    change = FileChange("long.py", "".join(before).encode(), "".join(after).encode())
+    app = make_app()
+    async with running(app) as pilot:
+        screen = ReviewScreen(Review(ChangeSet("t", (change,))))
+        app.push_screen(screen)
+        await wait_until(pilot, lambda: isinstance(app.focused, SelectionList) and bool(screen.query(DiffView)))
+        (view,) = screen.query(Diff)
+        assert view.note == "hunks 1 to 20 of 400"
+        assert len(view.grouped_opcodes) == 20
+        hunks = screen.query_one(SelectionList)
+        hunks.highlighted = 399
+        await wait_until(pilot, lambda: [each.note for each in screen.query(Diff)] == ["hunks 381 to 400 of 400"])
+        assert len(hunks.selected) == 400
+
+
+async def test_long_code_is_compared_without_colours_and_short_code_with_them() -> None:
+    for lines, has_colours in ((3, True), (5000, False)):
+        diff = Diff("a.py", "x = 1  # one\n" * lines, "x = 2  # two\n" * lines, is_split=False)
+        await diff.prepare()
+        code = "\n".join(["x = 1  # one"] * lines)
+        assert bool(diff.highlight(code, "a.py", "python").spans) == has_colours
+        assert diff.highlight(code, "a.py", "python").plain == code
 
 
 async def test_how_a_diff_is_shown_stays_from_file_to_file(make_app: MakeApp) -> None:

@@ -4,7 +4,7 @@ What is chosen goes back to the task that waits for it. Writing files is not kno
 """
 
 from collections.abc import Collection, Mapping
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from textual import on
 from textual.app import ComposeResult
@@ -14,7 +14,6 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Footer, Label, SelectionList
 from textual.widgets.selection_list import Selection
-from textual_diff_view import DiffView
 
 from khepri.agent.words import counted
 from khepri.edits.change import ChangeSet, FileChange, Hunk, change_set
@@ -23,7 +22,9 @@ from khepri.edits.soundness import new_fault
 from khepri.errors import KhepriError
 from khepri.repo.text import printable
 from khepri.tui.editor import edit_in_editor
+from khepri.tui.widgets.diff import Diff
 
+_PAGE_HUNKS: Final = 20
 Choice = tuple[str, int]
 """A file's path and the number of one of its hunks."""
 
@@ -49,6 +50,7 @@ class ReviewScreen(ModalScreen[None]):
         self._review = review
         self._files: dict[str, FileChange] = {change.path: change for change in review.changes.files}
         self._shown = ""
+        self._page = 0
         self._is_split = False
 
     def compose(self) -> ComposeResult:
@@ -75,7 +77,7 @@ class ReviewScreen(ModalScreen[None]):
     @on(SelectionList.SelectionHighlighted)
     async def show_file(self, event: SelectionList.SelectionHighlighted[Choice]) -> None:
         """Show the file of the hunk."""
-        await self._show(event.selection.value[0])
+        await self._show(*event.selection.value)
 
     @on(SelectionList.SelectionToggled)
     def say_what_is_left_out(self, event: SelectionList.SelectionToggled[Choice]) -> None:
@@ -121,29 +123,33 @@ class ReviewScreen(ModalScreen[None]):
         hunks.add_options(_selections(self._files, left_out))
         if self._files:
             self._shown = ""
-            await self._show(next(iter(self._files)))
+            await self._show(next(iter(self._files)), 0)
         else:
             self.action_reject()
 
     def action_toggle_split(self) -> None:
         """Show old and new side by side, or one above the other."""
         self._is_split = not self._is_split
-        for view in self.query(DiffView):
+        for view in self.query(Diff):
             view.split = self._is_split
 
-    async def _show(self, path: str) -> None:
-        if path == self._shown:
+    async def _show(self, path: str, number: int) -> None:
+        """Show a file with the hunk of a number and its neighbours: all hunks of a long change would take seconds."""
+        page = number // _PAGE_HUNKS
+        if (path, page) == (self._shown, self._page):
             return
-        self._shown = path
-        change = self._files[path]
-        name = printable(path)
-        view = DiffView(name, name, change.old_text, change.new_text)
-        view.split = self._is_split
+        self._shown, self._page = path, page
+        change, note = self._files[path], ""
+        if len(change.hunks) > _PAGE_HUNKS:
+            numbers = [hunk.number for hunk in change.hunks][page * _PAGE_HUNKS : (page + 1) * _PAGE_HUNKS]
+            note = f"hunks {page * _PAGE_HUNKS + 1} to {page * _PAGE_HUNKS + len(numbers)} of {len(change.hunks)}"
+            change = change.keep(numbers) or change
+        view = Diff(printable(path), change.old_text, change.new_text, note=note, is_split=self._is_split)
         await view.prepare()
         pane = self.query_one(VerticalScroll)
         await pane.remove_children()
         # The screen may have been closed meanwhile, or another file chosen.
-        if pane.is_attached and self._shown == path:
+        if pane.is_attached and (self._shown, self._page) == (path, page):
             await pane.mount(view)
 
 
