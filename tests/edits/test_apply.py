@@ -513,6 +513,17 @@ def test_only_the_latest_checkpoints_are_kept_and_a_damaged_one_is_named(
         checkpoints.load(1)
 
 
+def test_of_what_was_taken_back_only_the_latest_numbers_are_kept(
+    root: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("khepri.edits.checkpoints.MOST_CHECKPOINTS", 2)
+    repository, checkpoints = Repository.open(root), Checkpoints(root, state)
+    for number in range(1, 6):
+        assert apply(repository, CHANGES, checkpoints, 0.0) == number
+        undo(repository, checkpoints.load(number), checkpoints)
+    assert [number for number in range(1, 6) if checkpoints.is_undone(number)] == [4, 5]
+
+
 def test_what_khepri_remembers_is_for_the_user_only(root: Path, state: Path) -> None:
     apply(Repository.open(root), CHANGES, Checkpoints(root, state), 0.0)
     archive = next(state.rglob("*.zip"))

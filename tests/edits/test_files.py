@@ -118,6 +118,14 @@ def test_more_than_anybody_would_edit_is_not_read(path: Path, monkeypatch: pytes
     assert caught.value.reason is Refusal.UNREADABLE
 
 
+def test_a_link_is_not_read_for_what_it_leads_to(path: Path) -> None:
+    link = path.with_name("link.py")
+    link.symlink_to(path)
+    with pytest.raises(EditRefusedError) as caught:
+        read_bytes(link)
+    assert caught.value.reason is Refusal.UNREADABLE
+
+
 def test_a_file_of_khepris_own_stays_whole_and_alone_if_it_cannot_be_replaced(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
