@@ -70,6 +70,8 @@ def tied(function: ast.FunctionDef) -> str:
         match node:
             case ast.Yield() | ast.YieldFrom():
                 return "it is a generator"
+            case ast.Return() if node is not function.body[-1]:
+                return "it returns before its end"
             case ast.Global(names=[name, *_]) | ast.Nonlocal(names=[name, *_]):
                 return f"it assigns {name} of another scope"
             case ast.Name(id=name, ctx=ast.Store() | ast.Del()) if name in own:
@@ -77,6 +79,11 @@ def tied(function: ast.FunctionDef) -> str:
             case ast.Call(func=ast.Name(id="super" | "locals" | "vars" as name), args=[]):
                 return f"{name}() means the function that it stands in"
     return ""
+
+
+def is_called(text: str, meant: Container[tuple[int, int]]) -> bool:
+    """Tell if a Python file calls what some of its names, known by their ends, stand for."""
+    return any(isinstance(node, ast.Call) and _end(node.func) in meant for node in ast.walk(ast.parse(text)))
 
 
 def _within(body: list[ast.stmt]) -> Iterator[ast.AST]:

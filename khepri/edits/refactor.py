@@ -17,7 +17,7 @@ from khepri.edits.imports import (
     redirect_imports,
     refuse_circle,
 )
-from khepri.edits.inline_safety import function_of, repeated_call, tied, torn_call, with_plain_names
+from khepri.edits.inline_safety import function_of, is_called, repeated_call, tied, torn_call, with_plain_names
 from khepri.edits.locate import Target, find_python, read_python, read_source
 from khepri.edits.mentions import public_names, without_public_name
 from khepri.edits.moving import Module, moved
@@ -210,9 +210,10 @@ def _refuse_unsafe_calls(workspace: Workspace, target: Target) -> None:
         return
     if why := tied(function):
         raise EditRefusedError(Refusal.NOT_POSSIBLE, f"{target.label} cannot be inlined: {why}", "change that first")
-    namesakes = Namesakes(workspace, target)
+    namesakes, has_calls = Namesakes(workspace, target), False
     for path in namesakes.paths:
         text, meant = decode(workspace.read(path) or b"").text, namesakes.places(path)
+        has_calls = has_calls or is_called(text, meant)
         torn, repeated = torn_call(function, text, meant), repeated_call(function, text, meant)
         if torn is not None:
             raise EditRefusedError(
@@ -226,6 +227,10 @@ def _refuse_unsafe_calls(workspace: Workspace, target: Target) -> None:
                 f"what {path}:{repeated} passes to {target.name} would not be evaluated exactly once any more",
                 "assign it to a name first",
             )
+    if not has_calls:
+        raise EditRefusedError(
+            Refusal.NOT_POSSIBLE, f"nothing calls {target.label} here", "remove it, if nobody else needs it"
+        )
 
 
 def _plainly_named(changes: ChangeSet) -> ChangeSet:

@@ -67,6 +67,9 @@ def test_what_is_passed_is_evaluated_once_before_and_after(definition: str, text
     ("definition", "why"),
     [
         ("def f(x):\n    yield x\n", "it is a generator"),
+        ("def f(x):\n    if x:\n        return\n    g()\n", "it returns before its end"),
+        ("def f(x):\n    if x:\n        return 1\n    else:\n        return 2\n", "it returns before its end"),
+        ("def f(x):\n    g()\n    return x\n", ""),
         ("@cache\ndef f(x):\n    return x\n", "@cache would be lost"),
         ("def f(x, y=[]):\n    return y\n", "its default [] is made once for all calls"),
         ("def f(x, *, y=now()):\n    return y\n", "its default now() is made once for all calls"),

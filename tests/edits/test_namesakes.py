@@ -7,6 +7,7 @@ import pytest
 from khepri.edits.locate import find_python
 from khepri.edits.namesakes import Namesakes
 from khepri.edits.refactor import inline
+from khepri.edits.refusal import EditRefusedError
 from khepri.edits.workspace import Workspace
 from khepri.repo.root import Repository
 
@@ -72,3 +73,9 @@ def test_a_function_is_inlined_past_others_of_its_name(tmp_path: Path) -> None:
     done = inline(workspace_of(tmp_path, {"pkg/other.py": other}), "pkg/net.py", "unquote")
     assert [change.path for change in done.changes.files] == ["pkg/net.py"]
     assert "return text.strip('\"')" in done.changes.files[0].new_text
+
+
+def test_what_nothing_calls_is_not_removed_by_inlining_it(tmp_path: Path) -> None:
+    workspace = workspace_of(tmp_path, {"use.py": "import shelve\n\nshelve.send(1)\n"})
+    with pytest.raises(EditRefusedError, match="nothing calls"):
+        inline(workspace, "pkg/net.py", "Talk.send")
