@@ -14,10 +14,11 @@ from khepri import paths
 from khepri.agent.history import History, Turn
 from khepri.agent.recording import Recording, SessionInfo, find_session, list_sessions, new_path
 from khepri.agent.task import Attachment, Instruction, Question, Task
+from khepri.agent.words import counted
 from khepri.config import Config
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.checkpoints import Checkpoints
-from khepri.errors import KhepriError, ModelFileError, NoModelError, RefusedError, UsageError
+from khepri.errors import KhepriError, ModelFileError, NoModelError, RefusedError, ToolError, UsageError
 from khepri.repo.root import Repository
 
 if TYPE_CHECKING:
@@ -262,7 +263,9 @@ class Conversation:
         """
         said = self.history.turns
         if not 1 <= turns <= len(said):
-            raise UsageError(f"there are {len(said)} turns to take back", "see them above; /rewind takes the last one")
+            raise UsageError(
+                f"{counted(len(said), 'turn')} can be taken back", "see them above; /rewind takes the last one"
+            )
         kept = len(said) - turns
         first = said[kept]
         printed = (each for each in first.question.attachments if each.name.startswith(_OUTPUT_OF))
@@ -280,10 +283,13 @@ class Conversation:
         """Have a file looked at with the next question, and again after each summary; return its path.
 
         Raises:
-            ToolError: It may not be read, or does not exist.
-            UsageError: It is a folder.
+            UsageError: It may not be read, does not exist, or is a folder.
         """
-        real = self.repository.resolve(path)
+        try:
+            real = self.repository.resolve(path)
+        except ToolError as error:
+            # Its hint is for the model, which has other means.
+            raise UsageError(error.message, "paths are taken from the repository's root; Tab completes them") from None
         relative = self.repository.relative(real)
         if real.is_dir():
             raise UsageError(f"{path} is a folder", "add the files that matter, such as: /add src/*.py")

@@ -195,7 +195,7 @@ def _apply_to_turn(turn: Turn, record: Record) -> None:
             turn.notices.append((_text(record, "text"), bool(record["is_warning"])))
         case "failure":
             turn.failure = f"{record['message']}\n{record['hint']}".strip()
-        case "finished":
+        case "finished" if record["stop_reason"] != "compacted":  # what a summary took is no turn's
             turn.finished = _finished(record, turn)
             turn.answer = turn.finished.answer or turn.answer
         case _:

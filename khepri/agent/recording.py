@@ -149,8 +149,8 @@ def find_session(folder: Path, name: str) -> Path:
     found = sorted(path for path in folder.glob(f"*{_SUFFIX}") if path.stem.startswith(name))
     exact = [path for path in found if path.stem == name]
     if len(exact or found) != 1:
-        what = "no session" if not found else f"{len(found)} sessions"
-        raise UsageError(f"{what} of this repository begin with {name!r}", "see: khepri sessions")
+        what = f"{len(found)} sessions of this repository begin" if found else "no session of this repository begins"
+        raise UsageError(f"{what} with {name!r}", "see: khepri sessions")
     return (exact or found)[0]
 
 

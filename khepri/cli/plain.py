@@ -44,7 +44,7 @@ from khepri.cli.config import as_text
 from khepri.cli.interactive import check_machine, open_conversation
 from khepri.cli.spoken import spoken
 from khepri.config import Loaded, Value
-from khepri.errors import CancelledError, KhepriError
+from khepri.errors import CancelledError, KhepriError, UsageError
 from khepri.models.stores import discover, find
 from khepri.repo.root import Repository
 from khepri.repo.text import printable
@@ -53,6 +53,7 @@ from khepri.tui.composer_history import ComposerHistory
 
 _PROMPT: Final = "\nyou> "
 _PROGRESS_S: Final = 10.0
+_LEAST_PROGRESS_S: Final = 2.0
 
 
 def run(cwd: Path, flags: Mapping[str, Value], session: str | None, environ: Mapping[str, str]) -> int:
@@ -117,6 +118,8 @@ class _Talk:
                 _follow(outcome.task)
             return
         if line.startswith("!"):
+            if not line[1:].strip():
+                raise UsageError("there is no command", "such as: !git status")
             cancelled = threading.Event()
             with _interrupts(cancelled.set):
                 ran = self._conversation.run_shell(line[1:].strip(), cancelled)
@@ -229,9 +232,9 @@ class _Printer:
 
     def _say_progress(self, event: PrefillProgress) -> None:
         now_s = time.monotonic()
-        if event.tokens_per_s and now_s - self._said_s > _PROGRESS_S:
+        left = event.total_tokens - event.done_tokens
+        if left > _LEAST_PROGRESS_S * event.tokens_per_s > 0 and now_s - self._said_s > _PROGRESS_S:
             self._said_s = now_s
-            left = event.total_tokens - event.done_tokens
             _say(f"reading {left:,} tokens, about {left / event.tokens_per_s:.0f} seconds")
 
 

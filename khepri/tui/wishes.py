@@ -13,6 +13,7 @@ from khepri.agent.recording import SessionInfo
 from khepri.agent.words import counted, fenced
 from khepri.edits.checks import CheckOutcome
 from khepri.edits.review import Review
+from khepri.errors import UsageError
 from khepri.models.stores import Model, discover, find
 from khepri.tui.background import run_aside
 from khepri.tui.entries import MarkdownEntry, NoteEntry, StepEntry
@@ -118,6 +119,7 @@ class Wishes:
     def run_shell(self, command: str) -> None:
         """Run a command of the user's and show what it prints."""
         if not command:
+            self._app.show_error(UsageError("there is no command", "such as: !git status"))
             return
         entry = StepEntry(f"! {command}")
         self._app.say(entry)

@@ -262,6 +262,9 @@ def test_a_conversation_is_summarised_when_the_user_asks_and_goes_on_from_it(
     assert Thinking in told[told.index(Compacting) : told.index(Compacted)]  # it is seen how far the summary is
     assert isinstance(finished, Finished)
     assert finished.stop_reason == "compacted"
+    answered = conversation.history.turns[-1].finished
+    assert answered is not None  # the figures of the turn stay those of its answer
+    assert answered.stop_reason != "compacted"
     ask(conversation, "And then?")
     session = conversation.session
     assert session is not None

@@ -50,6 +50,7 @@ def test_every_command_has_words_for_a_line(khepri: Command) -> None:
         "/new",
         "/undo",
         "!echo $((40 + 2))",
+        "!",
         "one\\",
         "more line",
         "/rewind",
@@ -62,6 +63,7 @@ def test_every_command_has_words_for_a_line(khepri: Command) -> None:
         "terminal's own colours",
         "Not looked at any more",
         "42\n",
+        "such as: !git status",
         "taken back",
     ):
         assert words in said, words

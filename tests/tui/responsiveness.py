@@ -185,7 +185,7 @@ def measure_idle(terminal: Terminal) -> None:
     process = psutil.Process(terminal.program.pid)
     started_s = time.perf_counter()
     # The model is loaded, the conversation read ahead and the repository indexed first.
-    while _used_s(process, 5.0) > 0.15 and time.perf_counter() - started_s < BUSY_S:
+    while _used_s(process, 5.0) > 0.06 and time.perf_counter() - started_s < BUSY_S:
         pass
     print(f"idle after {time.perf_counter() - started_s:.0f} s: ", end="", flush=True)
     print(f"{100 * _used_s(process, IDLE_S) / IDLE_S:.2f} % of one processor over {IDLE_S:.0f} s", flush=True)

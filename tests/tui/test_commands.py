@@ -52,7 +52,9 @@ def said(app: KhepriApp) -> str:
         ("/refactor", "there is no task"),
         ("/theme nothing", "no theme"),
         ("/nothing", "no command /nothing"),
-        ("/rewind", "0 turns"),
+        ("/rewind", "0 turns can be taken back"),
+        ("/add nothing", "Tab completes them"),
+        ("/resume nothing", "no session of this repository begins with"),
     ],
 )
 async def test_a_command_says_what_came_of_it(make_app: MakeApp, command: str, words: str) -> None:
@@ -205,6 +207,8 @@ async def test_a_command_of_the_shell_is_shown_and_stopped(make_app: MakeApp) ->
         await pilot.press("escape")
         await wait_until(pilot, lambda: "→ stopped" in said_lines(app))
         assert not app._wishes._commands
+        await pilot.press("!", "enter")
+        await wait_until(pilot, lambda: "such as: !git status" in said_lines(app))
         await pilot.press(*"!exit 3", "enter")
         await wait_until(pilot, lambda: "→ exit status 3" in said_lines(app))
 
