@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
-from khepri.edits.import_lines import with_import
+from khepri.edits.import_lines import is_typing_only, with_import
 from khepri.edits.mentions import public_names, uses_of
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.workspace import Workspace
@@ -358,7 +358,10 @@ def _imports(tree: ast.Module, package: str, *, is_star: bool = False) -> Iterat
 
 
 def defined_names(data: bytes) -> frozenset[str]:
-    """Return every name that a module binds anywhere at its top level, blocks included; a star import may bind all."""
+    """Return every name that a module binds anywhere at its top level, blocks included; a star import may bind all.
+
+    What only type checkers see is not there when the module runs.
+    """
     tree = _parse(data)
     names: set[str] = set()
     queue: list[ast.AST] = list(tree.body) if tree is not None else []
@@ -367,6 +370,9 @@ def defined_names(data: bytes) -> frozenset[str]:
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 names.add(node.name)
+                continue
+            case ast.If() if is_typing_only(node):
+                queue.extend(node.orelse)
                 continue
             case ast.Import() | ast.ImportFrom():
                 names |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}

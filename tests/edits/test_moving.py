@@ -192,6 +192,18 @@ def test_other_files_keep_what_they_import_and_pass_on(tmp_path: Path) -> None:
     assert "pkg/few.py" not in after
 
 
+def test_what_only_type_checkers_still_have_is_not_passed_on_any_more(tmp_path: Path) -> None:
+    files = {
+        "pkg/net.py": '__all__ = ["f", "g"]\n\n\nclass f: ...\n\n\ndef g() -> "f": ...\n',
+        "pkg/all.py": 'from .net import *\n\n__all__ = ["f"]\n',
+    }
+    changes = move(_repository(tmp_path, files), "pkg/net.py", "f", "pkg/goal.py").changes
+    after = {change.path: change.new_text for change in changes.files}
+    assert after["pkg/net.py"].endswith('__all__ = ["g"]\n\n\ndef g() -> "f": ...\n')
+    assert "if TYPE_CHECKING:\n    from pkg.goal import f\n" in after["pkg/net.py"]
+    assert "from pkg.goal import f\n" in after["pkg/all.py"]
+
+
 def test_a_circle_by_way_of_other_modules_is_refused(tmp_path: Path) -> None:
     files = {
         "pkg/net.py": "def f(): ...\n\n\nx = f()\ny = 1\n",
