@@ -6,6 +6,7 @@ state of a module that lives in it alone. Other files are not known here.
 
 import ast
 import builtins
+import keyword
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -78,6 +79,7 @@ def moved(
     Raises:
         EditRefusedError: It cannot stand there as it stands here.
     """
+    _refuse_unnamed(goal)
     _refuse_broken(source, goal)
     start, end = _region(source, name, lines)
     rows = source.text.split("\n")
@@ -85,6 +87,14 @@ def moved(
     left = "\n".join(joined(rows[:start], rows[end:]))
     _refuse_state(source, code, name)
     return _left(left, code, goal, name, exported), _received(code, source, goal, name)
+
+
+def _refuse_unnamed(module: Module) -> None:
+    """Refuse to import from a file such as ``my-script.py``."""
+    if not all(part.isidentifier() and not keyword.iskeyword(part) for part in module.name.split(".")):
+        raise EditRefusedError(
+            Refusal.NOT_POSSIBLE, f"{module.path} cannot be imported by its name", "choose another file"
+        )
 
 
 def _refuse_broken(*modules: Module) -> None:
@@ -134,6 +144,8 @@ def _received(code: str, source: Module, goal: Module, name: str) -> str:
         (for_types if is_quoted or here[each].is_for_types else plain).update(missing)
     if any(not hasattr(builtins, each) for each in at_run_time - here.keys() - there.keys() - {name}):
         plain |= set(_stars(source))
+    if any(statement.startswith(f"from {source.name} import ") for statement in plain | for_types):
+        _refuse_unnamed(source)
     for statement in sorted(plain, key=lambda each: (each.startswith("from"), each)):
         text = with_import(text, statement)
     for statement in sorted(for_types):

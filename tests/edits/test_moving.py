@@ -160,6 +160,15 @@ def test_what_would_mean_something_else_there_is_refused(source: str, goal: str,
     assert caught.value.reason is Refusal.NOT_POSSIBLE
 
 
+def test_nothing_is_imported_from_a_file_whose_name_is_none_in_python(tmp_path: Path) -> None:
+    files = {"my-script.py": "def f(): ...\n\n\ndef g():\n    return f\n", "goal.py": "def x(): ...\n"}
+    workspace = _repository(tmp_path, files)
+    for path, name, goal in (("goal.py", "x", "my-script.py"), ("my-script.py", "g", "goal.py")):
+        with pytest.raises(EditRefusedError, match=r"my-script.py cannot be imported"):
+            move(workspace, path, name, goal)
+    assert move(workspace, "my-script.py", "f", "goal.py").changes.paths == ("goal.py", "my-script.py")
+
+
 @pytest.mark.parametrize("broken", ["pkg/net.py", "pkg/goal.py"])
 def test_nothing_moves_out_of_or_into_what_is_no_python(tmp_path: Path, broken: str) -> None:
     files = {"pkg/net.py": "def f(): ...\n", "pkg/goal.py": "x = 1\n"}
