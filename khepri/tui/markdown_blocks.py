@@ -11,14 +11,14 @@ from typing import Final
 _FENCE: Final = re.compile(r"^(?P<indent>[ \t]*)(?P<marks>`{3,}|~{3,})(?P<info>[^`]*)$")
 _TABLE_RULE: Final = re.compile(r"^\s*\|?\s*:?-+:?\s*(\|\s*:?-*:?\s*)+$")
 # What one frame draws again: a piece as long as that takes some ten milliseconds at most.
-_MOST_TEXT_CHARS: Final = 2000
+_MOST_TEXT_CHARS: Final = 1500
 _MOST_TEXT_LINES: Final = 50
 # Each cell of a table takes about as long as so many characters.
 _CELL_CHARS: Final = 15
-_CODE_LINES: Final = 30
-_MOST_CODE_LINES: Final = 50
-_MOST_CODE_CHARS: Final = 3000
-_MOST_LINE_CHARS: Final = 2000
+_CODE_LINES: Final = 25
+_MOST_CODE_LINES: Final = 40
+_MOST_CODE_CHARS: Final = 2000
+_MOST_LINE_CHARS: Final = 1500
 
 
 @dataclass(frozen=True)
