@@ -24,6 +24,7 @@ from khepri.repo.root import Repository
 if TYPE_CHECKING:
     from khepri.agent.session import Session
     from khepri.edits.checks import CheckOutcome
+    from khepri.models.stores import Model
 
 OpenSession = Callable[[str], "Session"]
 """Opens a session with the model of a name; an empty name means the default."""
@@ -278,6 +279,17 @@ class Conversation:
     def sessions(self) -> tuple[SessionInfo, ...]:
         """Return the conversations about this repository, the latest first. Reads all of their files."""
         return list_sessions(self._folder)
+
+    def models(self) -> "tuple[Model, ...]":
+        """Return the models on this machine, the one in use among them wherever it lies. Reads their heads.
+
+        Call it on a thread.
+        """
+        from khepri.models import stores
+
+        found = stores.discover()
+        used = self._session.model if self._session is not None else None
+        return found if used is None or used.path in [each.path for each in found] else (used, *found)
 
     def add(self, path: str) -> str:
         """Have a file looked at with the next question, and again after each summary; return its path.

@@ -45,7 +45,7 @@ from khepri.cli.interactive import check_machine, open_conversation
 from khepri.cli.spoken import spoken
 from khepri.config import Loaded, Value
 from khepri.errors import CancelledError, KhepriError, UsageError
-from khepri.models.stores import discover, find
+from khepri.models.stores import find
 from khepri.repo.root import Repository
 from khepri.repo.text import printable
 from khepri.tui.completing import Names, completions, mentions_of
@@ -145,7 +145,9 @@ class _Talk:
                 _say(spoken(sessions_text(self._conversation.sessions(), datetime.now(UTC))))
             case Wish.MODELS:
                 session = self._conversation.session
-                _say(spoken(models_text(discover(), session.model.name if session is not None else "")))
+                _say(
+                    spoken(models_text(self._conversation.models(), session.model.name if session is not None else ""))
+                )
             case Wish.MODEL:
                 find(outcome.argument)  # what is not there takes the place of nothing
                 self._conversation.unload(outcome.argument)
@@ -208,7 +210,7 @@ class _Printer:
             case Compacting():
                 _say(describe_compacting(event))
             case Compacted(summary, _, before, after):
-                _say(f"{before:,} tokens became {after:,}:\n{summary}")
+                _say(f"{before:,} tokens became {after:,}:\n{summary.rstrip()}")
             case AnswerDelta(text):
                 _write(printable(text))
             case PlanMade(steps):
@@ -221,12 +223,13 @@ class _Printer:
                 _say(f"wrote {counted(len(changes.files), 'file')}; /undo takes it back")
             case CheckFinished(command, _, summary, output):
                 _say(f"{command}: {summary}\n{output}")
+            case Finished(stop_reason="compacted"):
+                pass
             case Finished():
                 _write("\n")
-                if event.stop_reason not in ("answered", "compacted"):
+                if event.stop_reason != "answered":
                     _say(f"ended: {event.stop_reason.replace('_', ' ')}")
-                if event.stop_reason != "compacted":
-                    _say(summarize(event))
+                _say(summarize(event))
             case _:
                 pass
 

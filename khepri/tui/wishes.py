@@ -14,7 +14,7 @@ from khepri.agent.words import counted, fenced
 from khepri.edits.checks import CheckOutcome
 from khepri.edits.review import Review
 from khepri.errors import UsageError
-from khepri.models.stores import Model, discover, find
+from khepri.models.stores import Model, find
 from khepri.tui.background import run_aside
 from khepri.tui.entries import MarkdownEntry, NoteEntry, StepEntry
 from khepri.tui.screens.picker import Choice, Picker
@@ -89,7 +89,7 @@ class Wishes:
             else:
                 self._when_nobody_types(lambda: self._app.push_screen(picker, self._take_chosen_model))
 
-        self.later(discover, show)
+        self.later(self._app.conversation.models, show)
 
     def ask_about(self, review: Review) -> None:
         """Let the user decide about a change, once the keys that are pressed are meant for it."""

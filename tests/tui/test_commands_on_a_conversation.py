@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from textual.widgets import OptionList
 
 from khepri import paths
 from khepri.agent.commands import COMMANDS
@@ -14,6 +15,7 @@ from khepri.edits.change import ChangeSet, FileChange
 from khepri.edits.checkpoints import Checkpoints
 from khepri.tui.app import KhepriApp
 from khepri.tui.entries import AnswerEntry, SummaryEntry, UserEntry
+from khepri.tui.screens.picker import Picker
 from tests.support.lasting import LASTING
 from tests.tui.conftest import MakeApp, running, wait_until
 from tests.tui.test_commands import said, said_lines
@@ -103,6 +105,16 @@ async def test_another_model_takes_over_and_answers(make_app: MakeApp, endless_m
         app.ask("why")
         await wait_until(pilot, lambda: bool(app.conversation.history.turns) and not app.turns.is_busy)
         assert app.conversation.history.model == "other"
+
+
+async def test_the_model_in_use_is_listed_wherever_it_lies(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await wait_until(pilot, lambda: is_ready(app))
+        await pilot.press(*"/models", "enter")
+        await wait_until(pilot, lambda: isinstance(app.screen, Picker))
+        first = app.screen.query_one(OptionList).get_option_at_index(0)
+        assert str(first.prompt).startswith("an 'endless' model é 🐞  (in use)")
 
 
 async def test_a_conversation_is_resumed_by_the_beginning_of_its_id(make_app: MakeApp, root: Path) -> None:

@@ -86,7 +86,7 @@ async def rest(pilot: Pilot[int]) -> None:
 def _without_what_differs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setattr("khepri.tui.wishes.describe_age", lambda then, now: "2 hours ago")
-    monkeypatch.setattr("khepri.tui.wishes.discover", lambda: MODELS)
+    monkeypatch.setattr("khepri.models.stores.discover", lambda: MODELS)
     monkeypatch.setattr("khepri.paths.keys_file", lambda: Path("~/.config/khepri/keys.toml"))
 
 
