@@ -17,7 +17,7 @@ MOST_PARTS: Final = 6
 _QUOTE: Final = "[`'\"]?"
 _NAME: Final = rf"{_QUOTE}(?P<{{}}>{WORD.pattern})(?:\(\))?{_QUOTE}"
 _LEAD: Final = rf"(?:the\s+)?(?:(?:{LEADS}|constant|variable)\s+)?"
-_TO: Final = r"\s+(?:to|into|as)\s+"
+_TO: Final = r"\s+(?:to|into|as)\s+(?:(?:the\s+)?(?:new\s+)?name\s+)?"
 _OLD, _NEW = _NAME.format("old"), _NAME.format("new")
 _RENAMING: Final = re.compile(rf"\brename\s+{_LEAD}{_OLD}{_TO}{_NEW}", re.IGNORECASE)
 _SHORT: Final = re.compile(rf"{_LEAD}{_OLD}{_TO}{_NEW}", re.IGNORECASE)
@@ -39,6 +39,7 @@ _NAMELESS: Final = frozenset(
     "it this that them everything class function method helper constant variable module package file".split()
 )
 """What a task may speak of instead of a name."""
+_NO_NEW_NAMES: Final = frozenset("the a an it its this that something one".split())
 
 
 def parts_of(task: str, found: Sequence[Candidate] = ()) -> tuple[str, ...]:
@@ -71,6 +72,8 @@ def _renames_apart(piece: str, known: set[str]) -> list[str]:
     known.add(said["new"])
     # "rename a to b and change to the folder" goes on with something else.
     while (further := _FURTHER.match(piece, said.end())) is not None and further["old"] in known:
+        if further["new"].lower() in _NO_NEW_NAMES:
+            break
         parts.append(piece[start : said.end()])
         start, said = further.start("old") - (piece[further.start("old") - 1] in "`'\""), further
         known.add(said["new"])
@@ -86,7 +89,9 @@ def renaming(task: str) -> tuple[str, str] | None:
 
 def _said_renaming(task: str) -> re.Match[str] | None:
     said = _RENAMING.search(task)
-    if said is None or said["old"].lower() in _NAMELESS or any(grammar_of(said[each]) for each in ("old", "new")):
+    if said is None or said["old"].lower() in _NAMELESS or said["new"].lower() in _NO_NEW_NAMES:
+        return None
+    if any(grammar_of(said[each]) for each in ("old", "new")):
         return None
     return said
 

@@ -31,6 +31,8 @@ def test_a_task_of_several_parts_is_done_part_by_part(task: str, parts: int) -> 
         ("rename Session to Talk everywhere, tests included", ("Session", "Talk")),
         ("Rename the function `fetch()` to `get`", ("fetch", "get")),
         ("rename Session.send to Session.post", ("Session.send", "post")),
+        ("rename Session to the new name Talk", ("Session", "Talk")),
+        ("rename Session to something shorter", None),
         ("rename it to Talk", None),
         ("rename the class to Talk", None),
         ("rename net.py to web.py", None),
@@ -53,6 +55,7 @@ def test_a_task_says_what_is_renamed_to_what(task: str, said: tuple[str, str] | 
         ),
         ("rename Session to Talk and change to the new style", None),
         ("rename Session to Talk and add a docstring", None),
+        ("rename Session to Talk and Talk to the user about it", None),
     ],
 )
 def test_renames_in_one_sentence_are_parts(task: str, parts: list[str] | None) -> None:
