@@ -413,6 +413,12 @@ async def test_a_fault_that_the_editor_left_is_told(
         assert any("a.py:2: '(' was never closed" in each.message for each in app._notifications)
 
 
+def drawn(app: KhepriApp) -> str:
+    """Return what is on the screen."""
+    rows = app.screen._compositor.render_strips()
+    return "\n".join("".join(segment.text for segment in row) for row in rows)
+
+
 async def test_what_comes_and_goes_is_told_by_signs_and_not_by_colours_alone(make_app: MakeApp) -> None:
     app = make_app()
     async with running(app) as pilot:
@@ -420,12 +426,8 @@ async def test_what_comes_and_goes_is_told_by_signs_and_not_by_colours_alone(mak
         app.push_screen(screen)
         await wait_until(pilot, lambda: screen._shown == "a.py" and bool(screen.query(DiffView)))
 
-        def drawn() -> str:
-            rows = app.screen._compositor.render_strips()
-            return "\n".join("".join(segment.text for segment in row) for row in rows)
-
-        await wait_until(pilot, lambda: re.search(r"\+ +1", drawn()) is not None)
-        assert re.search(r"- +one", drawn())
+        await wait_until(pilot, lambda: re.search(r"\+ +1", drawn(app)) is not None)
+        assert re.search(r"- +one", drawn(app))
 
 
 async def test_a_long_change_of_a_long_file_is_shown_hunks_at_a_time(make_app: MakeApp) -> None:
@@ -453,6 +455,16 @@ async def test_long_code_is_compared_without_colours_and_short_code_with_them() 
         code = "\n".join(["x = 1  # one"] * lines)
         assert bool(diff.highlight(code, "a.py", "python").spans) == has_colours
         assert diff.highlight(code, "a.py", "python").plain == code
+
+
+async def test_what_is_left_out_is_seen_on_a_narrow_screen(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app, (60, 18)) as pilot:
+        screen = ReviewScreen(Review(CHANGES))
+        app.push_screen(screen)
+        await wait_until(pilot, lambda: isinstance(app.focused, SelectionList) and bool(screen._shown))
+        await pilot.press("space")
+        await wait_until(pilot, lambda: "left out" in drawn(app))
 
 
 async def test_how_a_diff_is_shown_stays_from_file_to_file(make_app: MakeApp) -> None:

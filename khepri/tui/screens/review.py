@@ -181,4 +181,5 @@ def _content(path: str, hunk: Hunk) -> tuple[object, ...]:
 
 def _label(path: str, hunk: Hunk, *, is_chosen: bool) -> Content:
     place = f"{printable(path)}:{hunk.old_start}  +{len(hunk.new_lines)} -{len(hunk.old_lines)}"
-    return Content(place if is_chosen else f"{place}  left out")
+    # First, as the end of a line is cut on a narrow screen.
+    return Content(place if is_chosen else f"left out  {place}")

@@ -92,7 +92,7 @@ class Composer(TextArea):
             tab_behavior="focus",
             compact=True,
             highlight_cursor_line=False,
-            placeholder="Ask about this repository, / for commands, @ for files, ! for the shell",
+            placeholder="Ask about this repository; / commands, @ files, ! shell",
         )
         self._completion = completion
         self._history = history
