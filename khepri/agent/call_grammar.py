@@ -20,6 +20,7 @@ from khepri.agent.task_reading import (
     names_path,
     patterns,
     possible_names,
+    replacing,
     tools_spoken_of,
 )
 from khepri.tools.base import JsonValue, Manifest
@@ -79,6 +80,8 @@ def plan_grammar(manifests: Sequence[Manifest], found: Sequence[Candidate], file
                 continue
             if name == "pattern" and (written := patterns(task)):
                 schema = {"enum": [*written]}
+            elif name in ("pattern", "replacement") and (pair := replacing(task)):
+                schema = {"enum": [pair[name == "replacement"]]}
             if name == "path" and schema.get("format") == "path":
                 schema = {"enum": [path for path in (*folders_of(files)[1:], *files) if names_path(path, task)]}
                 if not schema["enum"]:

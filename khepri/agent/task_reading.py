@@ -25,6 +25,12 @@ _HOLE: Final = re.compile(r"\$[A-Z]")
 _CODE: Final = re.compile(r"[\w$.]+(?:\([^()]*(?:\([^()]*\)[^()]*)*\)|\[[^\[\]]*\]|\.\w+)+")
 """A name with what is called on it or taken from it, brackets nested once."""
 LEADS: Final = "function|method|class|helper"
+_REPLACING: Final = re.compile(
+    r"\breplace\s+(?:(?:every|all|each|the|any|calls?|uses?|occurrences?|of|to)\s+)*`(?P<old>[^`\n]+)`"
+    r"\s+(?:everywhere\s+)?(?:with|by)\s+`(?P<new>[^`\n]+)`"
+    r"|\buse\s+`(?P<later>[^`\n]+)`\s+instead\s+of\s+`(?P<former>[^`\n]+)`",
+    re.IGNORECASE,
+)
 _DESTINATION: Final = re.compile(
     r"\b(?:mov|put)\w*\b.*?\s(?:to|into)\s+(?:(?:the|a|its|own|new|file|module)\s+)*"
     r"[`'\"]?(?P<path>[\w./-]*\w\.[A-Za-z]\w{0,9})(?![\w/])",
@@ -134,6 +140,12 @@ def tools_spoken_of(manifests: Sequence[Manifest], task: str) -> list[Manifest]:
 def patterns(task: str) -> list[str]:
     """Return the pieces of code with holes that a task holds."""
     return list(dict.fromkeys(piece for piece in _CODE.findall(task) if _HOLE.search(piece) and piece[0] != "$"))
+
+
+def replacing(task: str) -> tuple[str, str] | None:
+    """Return the code that a task replaces and what comes in its place, where both stand in backticks, else None."""
+    said = _REPLACING.search(task)
+    return (said["old"] or said["former"], said["new"] or said["later"]) if said else None
 
 
 def names_path(path: str, task: str) -> bool:

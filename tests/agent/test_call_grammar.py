@@ -68,6 +68,20 @@ def test_a_pattern_that_the_task_writes_is_taken_as_it_stands(root: Path) -> Non
     assert not allows(root, task, planned("replace", pattern="hex($$$X)", replacement="format($X)"))
 
 
+@pytest.mark.parametrize(
+    "task",
+    [
+        "replace `time.time()` with `time.monotonic()`",
+        "Replace every call of `time.time()` everywhere by `time.monotonic()`, please",
+        "use `time.monotonic()` instead of `time.time()`",
+    ],
+)
+def test_code_that_is_to_be_replaced_is_taken_as_it_stands(root: Path, task: str) -> None:
+    assert allows(root, task, planned("replace", pattern="time.time()", replacement="time.monotonic()"))
+    assert not allows(root, task, planned("replace", pattern="time.monotonic()", replacement="time.time()"))
+    assert not allows(root, task, planned("replace", pattern="time()", replacement="monotonic()"))
+
+
 def test_a_tool_is_kept_back_where_the_task_asks_for_more_than_it_does(root: Path) -> None:
     assert offers(root, "Add a parameter timeout to fetch with default 5", "parameter")
     assert not offers(root, "Give fetch a second parameter timeout and use it for the request", "parameter")
