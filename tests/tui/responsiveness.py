@@ -180,15 +180,18 @@ def measure_starts(repository: Path, session: str, starts: int) -> None:
     terminal.leave()
 
 
-def measure_idle(terminal: Terminal) -> None:
-    """Print what the app costs while nothing happens."""
+def measure_idle(repository: Path) -> None:
+    """Print what the app costs while nothing happens, in a new conversation and without a probe, which costs more."""
+    terminal = Terminal([sys.executable, "-m", "khepri", "--cwd", str(repository)])
+    terminal.wait_for("commands", 30)
     process = psutil.Process(terminal.program.pid)
     started_s = time.perf_counter()
-    # The model is loaded, the conversation read ahead and the repository indexed first.
-    while _used_s(process, 5.0) > 0.06 and time.perf_counter() - started_s < BUSY_S:
+    # The model is loaded, the preamble read ahead and the repository indexed first.
+    while _used_s(process, 5.0) > 0.1 and time.perf_counter() - started_s < BUSY_S:
         pass
     print(f"idle after {time.perf_counter() - started_s:.0f} s: ", end="", flush=True)
     print(f"{100 * _used_s(process, IDLE_S) / IDLE_S:.2f} % of one processor over {IDLE_S:.0f} s", flush=True)
+    terminal.leave()
 
 
 def _used_s(process: psutil.Process, wall_s: float) -> float:
@@ -249,11 +252,12 @@ def measure(repository: Path, report: Path, starts: int, stops: int) -> None:
     session = write_session(repository)
     if starts:
         measure_starts(repository, session, starts)
+        measure_idle(repository)
     terminal = Terminal(
         [sys.executable, "-m", "tests.tui.responsiveness", "child", str(report), session, str(repository)]
     )
     terminal.wait_for("Question 99", 30)
-    measure_idle(terminal)
+    time.sleep(BETWEEN_S)
     measure_answer(terminal)
     measure_stops(terminal, stops)
     terminal.leave()
@@ -276,7 +280,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.tui.responsiveness", description=__doc__)
     parser.add_argument("repository", type=Path, nargs="?", default=Path(), help="asked about; the folder by default")
     parser.add_argument("--tokens", type=int, default=2000, help="tokens of the long answer (2000)")
-    parser.add_argument("--starts", type=int, default=5, help="how often the first frame is timed (5)")
+    parser.add_argument(
+        "--starts",
+        type=int,
+        default=5,
+        help="how often the first frame is timed (5); 0 leaves out what an idle app costs as well",
+    )
     parser.add_argument("--stops", type=int, default=3, help="how often an answer is stopped with each key (3)")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
