@@ -203,8 +203,12 @@ def backend_line(facts: Facts, config: Config) -> Check:
         return choice.as_check("backend")
     measured = "; ".join(candidate.describe() for candidate in choice.candidates)
     known = " (known from an earlier measurement)" if choice.was_cached else ""
-    detail = f"{choice.backend}, {choice.reason}{known}"
-    return ok("backend", f"{detail}; {measured}" if measured else detail)
+    detail = f"{choice.backend}, {choice.reason}{known}{f'; {measured}' if measured else ''}"
+    if not choice.is_final:
+        return warning(
+            "backend", f"{detail}; other programs kept the cores busy", "it is measured anew at the next start"
+        )
+    return ok("backend", detail)
 
 
 def settings_line(facts: Facts, config: Config) -> Check:

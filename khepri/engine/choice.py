@@ -8,7 +8,7 @@ for each of them, and remembered. Each library is tried in a child process: one 
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +34,14 @@ REFERENCE = BackendName.LLAMA_CPP
 # What an agent's step is made of, roughly: tokens of a prefill, and passes by their width.
 _PREFILL_TOKENS = 256
 _PASSES: Mapping[int, int] = {1: 32, 4: 8, 8: 8}
+LEAST_SHARE = 0.85
+"""With a smaller part of the processor a library was measured beside other programs, and its figures say little."""
+
 # Another library has to be this much faster: what was measured twice differs by some per cent.
 _LEAST_GAIN = 0.05
 _MOST_CHOICES = 32
+# A machine that is always busy is not to be measured at every start; of each pass, the shortest of all trials counts.
+_MOST_ATTEMPTS = 3
 
 Tell = Callable[[str], None]
 
@@ -59,6 +64,20 @@ class Candidate:
             return float("inf")
         passes_ms = sum(count * self.figures.pass_ms[rows] for rows, count in _PASSES.items())
         return 1000 * _PREFILL_TOKENS / self.figures.prefill_tokens_per_s + passes_ms
+
+    @property
+    def is_sure(self) -> bool:
+        """True if it would come out so on a quiet machine."""
+        return self.figures is None or self.figures.share >= LEAST_SHARE
+
+    def joined(self, earlier: "Candidate | None") -> "Candidate":
+        """Return it with the best that an earlier trial found of it as well."""
+        if self.figures is None or earlier is None or earlier.figures is None:
+            return self
+        mine, other = self.figures, earlier.figures
+        pass_ms = {rows: min(ms, other.pass_ms[rows]) for rows, ms in mine.pass_ms.items()}
+        best = Figures(min(mine.prefill_ms, other.prefill_ms), pass_ms, max(mine.share, other.share))
+        return replace(self, figures=best)
 
     def describe(self) -> str:
         """Return its figures in one line, or why it is out."""
@@ -84,6 +103,13 @@ class Choice:
     """What was measured; empty if there was nothing to choose."""
     was_cached: bool = False
     """True if it was measured before."""
+    attempts: int = 1
+    """How often it was measured: again, a few times, if other programs were at work."""
+
+    @property
+    def is_final(self) -> bool:
+        """True if nothing is to be measured again."""
+        return self.attempts >= _MOST_ATTEMPTS or all(candidate.is_sure for candidate in self.candidates)
 
 
 @dataclass(frozen=True)
@@ -105,6 +131,8 @@ class Machine:
 def choose(model: Path, machine: Machine, tell: Tell) -> Choice:
     """Return the library for ``model``: measures what is installed, the first time, which takes some seconds.
 
+    What was measured beside other programs is measured again by the next calls, a few times at most.
+
     Args:
         model: The GGUF file.
         machine: Where findings are kept, and with how many threads is measured.
@@ -121,10 +149,13 @@ def choose(model: Path, machine: Machine, tell: Tell) -> Choice:
         return Choice(only, "no other library is installed")
     key = _key(model, builds, machine)
     known = _read(machine.choice_file, key)
-    if known is not None:
+    if known is not None and known.is_final:
         return known
     candidates, is_lasting = _try_all(model, builds, machine, tell)
-    choice = decide(candidates)
+    if known is not None:
+        before = {candidate.backend: candidate for candidate in known.candidates}
+        candidates = [candidate.joined(before.get(candidate.backend)) for candidate in candidates]
+    choice = replace(decide(candidates), attempts=1 + (known.attempts if known is not None else 0))
     if is_lasting:
         _write(machine.choice_file, key, choice)
     return choice
@@ -253,7 +284,8 @@ def _read(file: Path, key: str) -> Choice | None:
     try:
         entry = known[key]
         candidates = tuple(_candidate(each) for each in entry["candidates"])
-        return Choice(BackendName(entry["backend"]), str(entry["reason"]), candidates, was_cached=True)
+        attempts = int(entry["attempts"])
+        return Choice(BackendName(entry["backend"]), str(entry["reason"]), candidates, True, attempts)
     except (ValueError, LookupError, TypeError, AttributeError):
         return None
 
@@ -262,7 +294,7 @@ def _candidate(entry: Mapping[str, Any]) -> Candidate:
     figures = entry["figures"]
     if figures is not None:
         pass_ms = {int(rows): float(ms) for rows, ms in figures["pass_ms"].items()}
-        figures = Figures(float(figures["prefill_ms"]), pass_ms)
+        figures = Figures(float(figures["prefill_ms"]), pass_ms, float(figures["share"]))
     return Candidate(BackendName(entry["backend"]), figures, str(entry["refusal"]))
 
 
@@ -273,5 +305,6 @@ def _write(file: Path, key: str, choice: Choice) -> None:
         "backend": choice.backend,
         "reason": choice.reason,
         "candidates": [asdict(candidate) for candidate in choice.candidates],
+        "attempts": choice.attempts,
     }
     json_cache.write(file, {**kept, key: entry})

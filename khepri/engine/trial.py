@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from khepri.engine.backend import Backend, BackendName, Batch, KvType, LoadOptions
+from khepri.engine.backend import Backend, BackendName, Batch, KvType, LoadOptions, Logits
 from khepri.engine.backends.loading import load_backend
 from khepri.engine.hardware import describe_cpu
 from khepri.engine.probe import as_child
@@ -42,6 +42,8 @@ class Figures:
     """A pass of ``PREFILL_TOKENS``."""
     pass_ms: Mapping[int, float]
     """Passes of each of ``WIDTHS`` near its end."""
+    share: float = 1.0
+    """Part of its threads' time that the processor gave to the passes, from 0 to 1; other programs had the rest."""
 
     @property
     def prefill_tokens_per_s(self) -> float:
@@ -78,15 +80,27 @@ def read(folder: Path) -> Trial:
     """
     found = json.loads((folder / _FIGURES).read_text(encoding="utf-8"))
     pass_ms = {int(rows): float(ms) for rows, ms in found["pass_ms"].items()}
-    return Trial(tuple(found["tokens"]), Figures(float(found["prefill_ms"]), pass_ms), np.load(folder / _LOGITS))
+    figures = Figures(float(found["prefill_ms"]), pass_ms, float(found["share"]))
+    return Trial(tuple(found["tokens"]), figures, np.load(folder / _LOGITS))
 
 
-def try_backend(backend: Backend, clock: Callable[[], float]) -> Trial:
-    """Time passes of a loaded model, and keep what they say. Its first sequence holds the text afterwards."""
+def try_backend(
+    backend: Backend, threads: int, clock: Callable[[], float], processor_clock: Callable[[], float]
+) -> Trial:
+    """Time passes of a loaded model, and keep what they say. Its first sequence holds the text afterwards.
+
+    Args:
+        backend: The loaded model.
+        threads: With so many it evaluates; they wait for each other without rest, so that a pass that is alone on the
+            machine takes the time of all of them.
+        clock: Tells the time in seconds.
+        processor_clock: Tells the processor time of this process in seconds, that of all its threads.
+    """
     tokens = tuple(backend.vocabulary.tokenize(_TEXT)[:PREFILL_TOKENS])
     backend.decode(Batch(tokens[:_WARM_UP_TOKENS], 0))
     backend.sequence_remove(0, 0)
-    prefill_ms, rows = _evaluate(backend, tokens, PREFILL_TOKENS, clock)
+    watch = _Watch(backend, clock, processor_clock)
+    prefill_ms, rows = _evaluate(watch, tokens, PREFILL_TOKENS)
     logits, pass_ms = [rows[-COMPARED_ROWS:]], {}
     before, compared = tokens[:-COMPARED_ROWS], tokens[-COMPARED_ROWS:]
     for width in WIDTHS:
@@ -94,21 +108,39 @@ def try_backend(backend: Backend, clock: Callable[[], float]) -> Trial:
             # What cannot drop a tail begins anew.
             backend.sequence_remove(0, 0)
             backend.decode(Batch(before, 0))
-        pass_ms[width], rows = _evaluate(backend, compared, width, clock)
+        pass_ms[width], rows = _evaluate(watch, compared, width)
         logits.append(rows)
-    return Trial(tokens, Figures(prefill_ms, pass_ms), np.stack(logits))
+    share = watch.processor_s / (threads * max(watch.passed_s, 1e-9))
+    return Trial(tokens, Figures(prefill_ms, pass_ms, min(share, 1.0)), np.stack(logits))
 
 
-def _evaluate(
-    backend: Backend, tokens: Sequence[int], width: int, clock: Callable[[], float]
-) -> tuple[float, NDArray[np.float32]]:
+class _Watch:
+    """Runs passes, and adds up what they take."""
+
+    def __init__(self, backend: Backend, clock: Callable[[], float], processor_clock: Callable[[], float]) -> None:
+        self.backend = backend
+        self._clock = clock
+        self._processor_clock = processor_clock
+        self.passed_s = 0.0
+        self.processor_s = 0.0
+
+    def decode(self, batch: Batch) -> tuple[float, Logits]:
+        """Run a pass; return its seconds and its logits, which are valid until the next one."""
+        processor_s, started_s = self._processor_clock(), self._clock()
+        logits = self.backend.decode(batch)
+        taken_s = self._clock() - started_s
+        self.processor_s += self._processor_clock() - processor_s
+        self.passed_s += taken_s
+        return taken_s, logits
+
+
+def _evaluate(watch: _Watch, tokens: Sequence[int], width: int) -> tuple[float, NDArray[np.float32]]:
     """Evaluate ``tokens`` in passes of ``width``; return the milliseconds of the shortest pass and all logits."""
-    start, times_s, rows = backend.sequence_length(0), [], []
+    start, times_s, rows = watch.backend.sequence_length(0), [], []
     for offset in range(0, len(tokens), width):
         batch = Batch(tuple(tokens[offset : offset + width]), start + offset, logits_from=0)
-        started_s = clock()
-        logits = backend.decode(batch)
-        times_s.append(clock() - started_s)
+        taken_s, logits = watch.decode(batch)
+        times_s.append(taken_s)
         rows.append(logits.copy())
     return 1000 * min(times_s), np.concatenate(rows)
 
@@ -121,7 +153,7 @@ def _write(folder: Path, trial: Trial) -> None:
 
 def _try(options: LoadOptions, folder: Path) -> None:
     backend = load_backend(options)
-    _write(folder, try_backend(backend, time.perf_counter))
+    _write(folder, try_backend(backend, options.threads, time.perf_counter, time.process_time))
     backend.close()
 
 

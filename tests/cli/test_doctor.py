@@ -161,7 +161,8 @@ def test_the_measurement_of_each_library_is_shown_and_the_choice_remembered(home
     detail = home.lines("--model", model, environment={"KHEPRI_BACKEND": "auto"})["backend"]["detail"]
     for backend in ("llama_cpp", "ik_llama"):
         assert re.search(rf"{backend}: prefill \d+ tokens/s, passes of 1, 4, 8, 16 tokens in [\d, ]+ ms", detail)
-    again = home.lines("--model", model, environment={"KHEPRI_BACKEND": "auto"})["backend"]["detail"]
+    for _ in range(3):  # on a busy machine it takes three measurements until one is kept for good
+        again = home.lines("--model", model, environment={"KHEPRI_BACKEND": "auto"})["backend"]["detail"]
     assert "known from an earlier measurement" in again
     assert "as configured" in home.lines("--model", model)["backend"]["detail"]
 

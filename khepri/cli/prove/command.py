@@ -118,10 +118,15 @@ def run(cwd: Path, flags: Mapping[str, Value], *, as_json: bool, tokens: int | N
                     print(_line(findings[-1]), flush=True)
     proof = Proof(target, widths, findings)
     print(json.dumps(_as_json(proof), indent=2, ensure_ascii=False) if as_json else _summary(proof), flush=True)
+    check(proof, wanted)
+
+
+def check(proof: Proof, wanted: int) -> None:
+    """Raise ``BrokenPromiseError`` if a proof of ``wanted`` tokens shows a defect, or not enough to see one."""
     defects = [each for _, each in proof.divergences if proof.is_defect(each)]
     if proof.tokens < wanted:
         raise BrokenPromiseError(f"the corpus holds {proof.tokens} tokens, fewer than the {wanted} to be compared")
-    if not any(finding.comparison.drafted or finding.comparison.forced for finding in findings):
+    if not any(finding.comparison.drafted or finding.comparison.forced for finding in proof.findings):
         raise BrokenPromiseError(
             "nothing was drafted, so that nothing was proven", "choose more --tokens, or a --gamma"
         )

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from khepri.cli.bench.corpus import TaskClass
-from khepri.cli.bench.figures import Latencies, Spread, agreeing_tokens, class_figures
+from khepri.cli.bench.figures import PROMISED_RATIOS, Latencies, Spread, agreeing_tokens, class_figures
 from khepri.cli.bench.runs import ArmName
 from khepri.engine.request import DraftCount, DrafterName
 from tests.cli.bench.support import run_of
@@ -103,3 +103,14 @@ def test_a_percentile_is_a_latency_that_occurred_with_its_share_at_or_below_it(v
     for percent, value in ((50, latencies.p50), (95, latencies.p95), (99, latencies.p99)):
         assert value in values
         assert sum(each <= value for each in values) >= len(values) * percent / 100
+
+
+def test_what_is_promised_of_each_kind_of_work_stays_what_it_is() -> None:
+    assert PROMISED_RATIOS == {
+        TaskClass.EDIT: 2.5,
+        TaskClass.RENAME: 2.5,
+        TaskClass.DOCSTRING: 1.25,
+        TaskClass.TOOL_CALL: 2.0,
+        TaskClass.EXPLANATION: 0.97,
+        TaskClass.NEW_CODE: 0.97,
+    }

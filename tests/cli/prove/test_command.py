@@ -9,9 +9,10 @@ import pytest
 from khepri.cli import exits
 from khepri.cli.bench.command import Target
 from khepri.cli.bench.corpus import load_corpus
-from khepri.cli.prove.command import EXACT_TOKENS, Proof, _items
-from khepri.cli.prove.compare import Divergence
+from khepri.cli.prove.command import EXACT_TOKENS, Finding, Proof, _items, check
+from khepri.cli.prove.compare import Comparison, Divergence
 from khepri.config import Config, Decoding
+from khepri.errors import BrokenPromiseError
 from tests.support.command import Command
 from tests.support.decoding import BYTES
 
@@ -42,9 +43,39 @@ def test_no_text_is_compared_twice_and_there_are_enough_of_them() -> None:
     assert sum(item.max_tokens for item in items) > 1.5 * EXACT_TOKENS
 
 
-@pytest.mark.parametrize(("decoding", "is_defect"), [(Decoding.EXACT, True), (Decoding.FAST, False)])
-def test_a_near_tie_is_a_defect_where_exactness_was_promised(decoding: Decoding, is_defect: bool) -> None:
+TIE = Divergence(position=3, plain="a", accelerated="b", margin=0.1, gap=0.1, rounding=0.1)
+DEFECT = Divergence(position=3, plain="a", accelerated="b", margin=2.0, gap=2.0, rounding=0.1)
+
+
+def proof_of(*divergences: Divergence, decoding: Decoding = Decoding.FAST, drafted: int = 20) -> Proof:
     target = cast(Target, SimpleNamespace(settings=replace(Config(), decoding=decoding)))
-    tie = Divergence(position=3, plain="a", accelerated="b", margin=0.1, gap=0.1, rounding=0.1)
-    assert tie.is_near_tie()
-    assert Proof(target, (), ()).is_defect(tie) is is_defect
+    comparison = Comparison(
+        tokens=40, drafted=drafted, accepted=drafted, forced=0, passes=20, cached=0, divergences=divergences
+    )
+    return Proof(target, (), (Finding("one", comparison),))
+
+
+def test_runs_that_are_the_same_and_near_ties_keep_the_promise() -> None:
+    assert TIE.is_near_tie()
+    check(proof_of(), 40)
+    check(proof_of(TIE), 40)
+    check(proof_of(decoding=Decoding.EXACT), 40)
+
+
+@pytest.mark.parametrize(
+    ("proof", "said"),
+    [
+        (proof_of(TIE, DEFECT), "1 of 40 tokens differ, and rounding"),
+        (proof_of(TIE, decoding=Decoding.EXACT), "1 of 40 tokens differ, and exact decoding was promised"),
+        (proof_of(drafted=0), "nothing was drafted"),
+    ],
+    ids=["a defect", "a near-tie where exactness was promised", "no draft"],
+)
+def test_a_broken_promise_is_an_error(proof: Proof, said: str) -> None:
+    with pytest.raises(BrokenPromiseError, match=said):
+        check(proof, 40)
+
+
+def test_too_few_tokens_prove_nothing() -> None:
+    with pytest.raises(BrokenPromiseError, match="fewer than the 41"):
+        check(proof_of(), 41)
