@@ -106,7 +106,7 @@ def describe_speed(tokens_per_s: float, acceptance_rate: float | None) -> str:
 
 def describe_acceptance(rate: float | None) -> str:
     """Return how many drafted tokens were accepted, for display beside a speed."""
-    return "plain decoding" if rate is None else f"acceptance {rate:.0%}"
+    return "nothing drafted" if rate is None else f"acceptance {rate:.0%}"
 
 
 def counted(number: int, noun: str) -> str:

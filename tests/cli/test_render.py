@@ -96,7 +96,7 @@ def test_a_terminal_gets_steps_notices_and_figures() -> None:
     shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text_of(screen))
     assert f'• read path="{MARKUP}" → 40 lines of {MARKUP} (120 tokens, 3 ms)' in shown
     assert "khepri: only a word" in shown
-    assert "plain decoding" in shown
+    assert "nothing drafted" in shown
     assert said == ["It is ", "**here**."]
     assert text_of(screen).rfind("\x1b[?25h") > text_of(screen).rfind("\x1b[?25l")
 
@@ -112,7 +112,7 @@ def test_nothing_is_drawn_into_an_answer_and_what_has_to_be_said_comes_behind_it
     assert said == ["In `a.py`,", ""], "the terminal was written to while the answer was drawn"
     shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text_of(screen))
     assert "reading" not in shown
-    assert shown.index("• read path=") < shown.index("a warning about") < shown.index("plain decoding")
+    assert shown.index("• read path=") < shown.index("a warning about") < shown.index("nothing drafted")
 
 
 @pytest.mark.parametrize(("reason", "words"), [("max_tokens", "--max-tokens"), ("context_full", "context is full")])
@@ -186,7 +186,7 @@ def test_a_call_is_shown_short() -> None:
 
 def test_a_speed_never_stands_without_its_rate_of_acceptance() -> None:
     drafted = Timing(120.0, 33.0, 30.0, 40.0, 0.5, 500.0, 80.0)
-    assert "33.0 tokens/s (plain decoding)" in summarize(FINISHED)
+    assert "33.0 tokens/s (nothing drafted)" in summarize(FINISHED)
     assert "33.0 tokens/s (acceptance 50%)" in summarize(Finished("x", (), FINISHED.usage, drafted, "tiny", "answered"))
 
 

@@ -89,7 +89,7 @@ def run(cwd: Path, flags: Mapping[str, Value], *, quick: bool, as_json: bool, re
         drafters = engine.draft_statistics
         answers = {run.item: run.tokens for run in runs if run.arm is ArmName.ACCELERATED}
         parts = profile(vocabulary, items, answers, time.perf_counter) if answers else None
-    setting = _setting(target, f"{library.library} ({', '.join(library.features)})", times)
+    setting = _setting(target, f"{library.library} ({', '.join(library.features)})", times, is_quick=quick)
     findings = Findings(setting, class_figures(runs), drafters, parts, runs)
     show = print_json if as_json else print_findings
     show(findings)
@@ -151,7 +151,7 @@ def _arms(settings: Config, engine: EngineWorker, baseline: BaselineArm) -> list
     return arms
 
 
-def _setting(target: Target, library: str, repeats: int) -> Setting:
+def _setting(target: Target, library: str, repeats: int, *, is_quick: bool) -> Setting:
     settings, cpu = target.settings, describe_cpu()
     return Setting(
         machine=f"{cpu.name}, {cpu.physical_cores} cores",
@@ -167,6 +167,7 @@ def _setting(target: Target, library: str, repeats: int) -> Setting:
         gamma=settings.gamma,
         decoding=settings.decoding,
         repeats=repeats,
+        is_quick=is_quick,
     )
 
 

@@ -51,6 +51,8 @@ class Setting:
     """``fast`` or ``exact``."""
     repeats: int
     """How often each item ran."""
+    is_quick: bool
+    """True if a part of the corpus ran, with short answers."""
 
     def sentence(self) -> str:
         """Return it in one line."""
@@ -226,7 +228,7 @@ def sentences(findings: Findings) -> list[str]:
     """Return what the figures mean, in plain sentences."""
     said = [
         _overhead_sentence(findings),
-        _promise_sentence(findings.classes),
+        _promise_sentence(findings.classes, is_quick=findings.setting.is_quick),
         _agreement_sentence(findings.classes),
     ]
     if findings.setting.draft_model is not None:
@@ -253,7 +255,7 @@ def _overhead_sentence(findings: Findings) -> str:
     )
 
 
-def _promise_sentence(classes: Sequence[ClassFigures]) -> str:
+def _promise_sentence(classes: Sequence[ClassFigures], *, is_quick: bool) -> str:
     measured = [each for each in classes if each.to_plain is not None]
     if not measured:
         return ""
@@ -265,7 +267,8 @@ def _promise_sentence(classes: Sequence[ClassFigures]) -> str:
     ]
     if not below:
         return "Every class is as fast as promised."
-    return f"Below what is promised: {'; '.join(below)}."
+    scope = " of the whole corpus, about which such short answers say little" if is_quick else ""
+    return f"Below what is promised{scope}: {'; '.join(below)}."
 
 
 def _agreement_sentence(classes: Sequence[ClassFigures]) -> str:

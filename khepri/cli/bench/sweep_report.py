@@ -86,7 +86,7 @@ class Series:
         doubtful = [str(point.gamma) for point in faster if point.predicted_speedup <= 1.0]
         if doubtful:
             gammas = ", ".join(doubtful)
-            measured += f" (at gamma {gammas} it was faster than the arithmetic allows: noise, which --repeats shows)"
+            measured += f" (at gamma {gammas} it was faster than the arithmetic allows: passes were timed once, before)"
         needed = next((point.break_even_alpha for point in self.points if point.gamma), None)
         needs = "no acceptance could make gamma 1 pay" if needed is None else f"gamma 1 pays from alpha {needed:.2f} on"
         at_best = f", accepted {best.acceptance:.0%}" if best.acceptance is not None else ""

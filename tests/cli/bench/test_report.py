@@ -30,6 +30,7 @@ SETTING = Setting(
     gamma=None,
     decoding="fast",
     repeats=1,
+    is_quick=False,
 )
 COUNTS = {DrafterName.SUFFIX: DraftCount(40, 30), DrafterName.FORCED: DraftCount(7, 7)}
 MODEL_ASKED = DrafterStatistics(asked=200, drafted=12, accepted=6, alpha=(0.5,), draft_ms=24.0)
@@ -47,6 +48,10 @@ def findings(accelerated_ms: float, **setting: str | int | None) -> Findings:
 def test_a_class_below_the_promise_is_named_with_its_ratio_and_its_acceptance() -> None:
     (said,) = sentences(findings(500.0))
     assert said == "Below what is promised: edit 2.00 x plain instead of 2.5 (accepted: suffix 75% of 40)."
+    (said,) = sentences(findings(500.0, is_quick=True))
+    assert said.startswith(
+        "Below what is promised of the whole corpus, about which such short answers say little: edit"
+    )
 
 
 def test_classes_whose_answers_part_are_named_with_who_judges_them() -> None:
