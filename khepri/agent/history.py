@@ -30,8 +30,8 @@ class Turn:
     """A question, or a change that was asked for, and what came of it."""
 
     question: Question
-    prompt_before: tuple[int, ...] = ()
-    """The prompt as it was before the question."""
+    prompt_before: tuple[int, ...] | None = ()
+    """The prompt as it was before the question; None if its ids are those of another model."""
     summary_before: str = ""
     """The summary that stood for earlier turns before the question."""
     steps: list[ToolFinished] = field(default_factory=list)
@@ -111,13 +111,18 @@ class History:
         self.prompt = ()
         for turn in self.turns:
             turn.is_in_prompt = False
+            turn.prompt_before = None
 
     def rewind(self, turns: int) -> None:
         """Keep the first ``turns`` turns."""
         if turns < len(self.turns):
-            self.prompt = self.turns[turns].prompt_before
-            self.summary = self.turns[turns].summary_before
+            before = self.turns[turns]
+            self.summary = before.summary_before
             del self.turns[turns:]
+            if before.prompt_before is None:
+                self.forget_prompt()
+            else:
+                self.prompt = before.prompt_before
 
     def apply(self, record: Record) -> None:
         """Take a further record into account; one that makes no sense is passed over."""

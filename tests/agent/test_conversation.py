@@ -39,6 +39,7 @@ from khepri.engine.worker import EngineWorker
 from khepri.errors import ContextFullError, KhepriError, NoModelError, ToolError, UsageError
 from khepri.models import stores
 from khepri.repo.root import Repository
+from tests.support.tiny_model import write_tiny_model
 
 MakeConversation = Callable[..., Conversation]
 
@@ -213,6 +214,28 @@ def test_a_fork_and_a_rewind_leave_what_was_said_elsewhere(make: MakeConversatio
         conversation.rewind(3)
     conversation.close()
     assert len(make().sessions()) == 2
+
+
+def test_taking_back_what_came_before_a_change_of_model_brings_none_of_the_old_models_ids_back(
+    make: MakeConversation, prompts: list[tuple[int, ...]], tmp_path: Path
+) -> None:
+    conversation = make()
+    ask(conversation, "One?")
+    told = conversation.history.prompt
+    ask(conversation, "Two?")
+    conversation.unload(str(write_tiny_model(tmp_path / "other.gguf", seed=99)))
+    conversation.open()
+    ask(conversation, "Three?")
+    conversation.rewind(2)
+    conversation.history.check_integrity()
+    session = conversation.session
+    assert session is not None
+    ask(conversation, "Four?")
+    text = b"".join(session._engine.vocabulary.piece(token) for token in prompts[-1]).decode()
+    conversation.close()
+    assert prompts[-1][: len(told)] != told
+    assert text.count("One?") == text.count("Four?") == 1
+    assert "Two?" not in text
 
 
 def test_a_full_context_is_summarised_once_and_visibly_and_the_file_keeps_everything(make: MakeConversation) -> None:

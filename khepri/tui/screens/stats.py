@@ -34,12 +34,12 @@ class Stats(ModalScreen[None]):
         """Draw the plots."""
         for widget, (title, lines) in zip(self.query(PlotextPlot), plots(self._finished), strict=True):
             plot = widget.plt
-            plot.title(title)
-            for label, values in lines:
-                turns = [float(number) for number, value in enumerate(values, 1) if value is not None]
-                plot.plot(
-                    turns, [value for value in values if value is not None], marker="braille", label=label or None
-                )
+            drawn = [(label, points) for label, values in lines if (points := _points(values))]
+            plot.title(title if drawn else f"{title}: none yet")
+            for label, points in drawn:
+                plot.plot(*zip(*points, strict=True), marker="braille", label=label or None)
+            if not drawn:  # the library cannot draw the axes of nothing
+                continue
             plot.xlabel("turn")
             numbers = [float(number) for number in range(1, len(self._finished) + 1)]
             plot.xticks(numbers[:: max(1, len(numbers) // 8)])
@@ -77,6 +77,11 @@ def cached_share(finished: Finished) -> float | None:
     """Return the part of a turn's prompts that was reused; None if it had none."""
     usage = finished.usage
     return usage.cached_tokens / usage.prompt_tokens if usage.prompt_tokens else None
+
+
+def _points(values: Sequence[float | None]) -> list[tuple[float, float]]:
+    """Return the turns that have a value, with it."""
+    return [(float(number), value) for number, value in enumerate(values, 1) if value is not None]
 
 
 def _accepted(finished: Finished, drafter: str) -> float | None:

@@ -103,7 +103,10 @@ def test_a_series_says_how_far_it_pays_and_from_which_acceptance_on() -> None:
 def test_a_gain_that_the_arithmetic_does_not_allow_is_not_taken_for_one() -> None:
     plain, one, *wider = series(alpha=0.01).points
     lucky = replace(series(alpha=0.01), points=(plain, replace(one, speedup=1.11), *wider))
-    assert "pays at no gamma (at gamma 1 it was faster than the arithmetic allows: passes were timed once, before)" in lucky.sentence()
+    assert (
+        "pays at no gamma (at gamma 1 it was faster than the arithmetic allows: passes were timed once, before)"
+        in lucky.sentence()
+    )
 
 
 def test_a_series_without_a_draft_claims_nothing() -> None:
