@@ -13,10 +13,8 @@ from typing import Final
 
 from ast_grep_py import SgNode, SgRoot
 
+from khepri.edits.accounting import HOLE, beyond, named
 from khepri.edits.shapes import find_shape, read
-
-HOLE: Final = re.compile(r"\$\$\$([A-Z_][A-Z0-9_]*)|\$([A-Z_][A-Z0-9_]*)")
-"""``$$$NAME`` for any number of nodes, in the first group, and ``$NAME`` for one, in the second."""
 
 _PROSE: Final = ("string", "comment", "content", "text")
 """Words in the names of the nodes that hold no code."""
@@ -38,6 +36,8 @@ class Filled:
     """How many matches were replaced, those inside others included."""
     left: tuple[int, ...]
     """The lines, from 1, of those that would have meant something else."""
+    beyond: tuple[tuple[int, str], ...]
+    """Lines of those that hold more than the pattern accounts for, and what; the new text would have lost it."""
 
 
 @dataclass(frozen=True)
@@ -64,15 +64,23 @@ def fill(text: str, language: str, pattern: str, replacement: str) -> Filled:
         pattern: Code with holes.
         replacement: Code with some of the same holes.
     """
-    matches = find_shape(text, language, pattern)
+    pattern = named(pattern)
+    matches = []
+    more: list[tuple[int, str]] = []
+    for match in find_shape(text, language, pattern):
+        rest = beyond(text, match, pattern)
+        if rest:
+            more.append((match.range().start.line + 1, rest))
+        else:
+            matches.append(match)
     left: list[int] = []
     while matches:
         filled, stubborn = _bracketed(text, language, matches, replacement)
         if not stubborn:
-            return Filled(filled.text, len(filled.done), tuple(left))
+            return Filled(filled.text, len(filled.done), tuple(left), tuple(more))
         left += [matches[number].range().start.line + 1 for number in sorted(stubborn)]
         matches = [match for number, match in enumerate(matches) if number not in stubborn]
-    return Filled(text, 0, tuple(left))
+    return Filled(text, 0, tuple(left), tuple(more))
 
 
 def _bracketed(text: str, language: str, matches: list[SgNode], replacement: str) -> tuple["_Writer", set[int]]:

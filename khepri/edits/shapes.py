@@ -14,6 +14,7 @@ _CALL: Final = re.compile(r"[\w.$:>-]+\(.*\)", re.DOTALL)
 _AROUND: Final = {"go": "func t() {{ {} }}", "c": "void t() {{ {}; }}"}
 _BANG: Final = "\u01c3"
 """Looks like the mark of a macro and is a letter, so that it ends the name of a function."""
+_ALIKE: Final = str.maketrans(f"{_BANG}[]", "!()")
 _MOST_ROUNDS: Final = 3
 
 
@@ -28,6 +29,11 @@ def find_shape(text: str, language: str, pattern: str) -> list[SgNode]:
         nodes += read(text, language).find_all(pattern=_pattern_with_calls(pattern))
     found = {(node.range().start.index, node.range().end.index): node for node in nodes}
     return [found[place] for place in sorted(found, key=lambda place: (place[0], -place[1]))]
+
+
+def as_calls(code: str) -> str:
+    """Return code in which macros and calls look alike, for comparison."""
+    return code.translate(_ALIKE)
 
 
 def read(text: str, language: str) -> SgNode:

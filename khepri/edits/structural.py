@@ -7,9 +7,10 @@ A pattern is code with holes: ``$NAME`` stands for one node and ``$$$NAME`` for 
 import re
 from typing import Final
 
+from khepri.edits.accounting import HOLE, nameless
 from khepri.edits.change import FileChange, change_set
 from khepri.edits.exact import replace_text
-from khepri.edits.filling import HOLE, fill
+from khepri.edits.filling import fill
 from khepri.edits.locate import Source, read_source
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename import Refactoring
@@ -45,8 +46,14 @@ def replace_code(
             valid any more, or nothing would change.
         ToolError: The path or the glob is refused.
     """
-    holes = {match.group(1) or match.group(2) for match in HOLE.finditer(pattern)}
-    missing = [match.group() for match in HOLE.finditer(replacement) if (match[1] or match[2]) not in holes]
+    holes = {match.group() for match in HOLE.finditer(pattern)}
+    missing = [match.group() for match in HOLE.finditer(replacement) if match.group() not in holes]
+    if nameless(replacement):
+        raise EditRefusedError(
+            Refusal.NOT_POSSIBLE,
+            f"{nameless(replacement)} in the replacement keeps nothing of what it takes",
+            "give it a name, such as $A or $$$A, in the pattern and in the replacement",
+        )
     if missing:
         raise EditRefusedError(
             Refusal.NOT_POSSIBLE, f"{missing[0]} is in the replacement and not in the pattern", "name the same holes"
@@ -57,7 +64,7 @@ def replace_code(
         )
     words = _WORD.findall(HOLE.sub(" ", pattern))
     found: list[FileChange] = []
-    matches, left, notes = 0, [], []
+    matches, left, more, notes = 0, [], [], []
     folder = workspace.repository.relative(workspace.repository.resolve(path)) if path else "."
     for name in select_files(workspace.files(), folder, glob):
         source = _source(workspace, name, words)
@@ -66,7 +73,8 @@ def replace_code(
         language = grammar_of(source.path)
         assert language is not None
         filled = fill(source.text, language.name, pattern, replacement.strip())
-        matches += filled.count + len(filled.left)
+        matches += filled.count + len(filled.left) + len(filled.beyond)
+        more += [f"{source.path}:{line} ({rest})" for line, rest in filled.beyond]
         left += [f"{source.path}:{line}" for line in filled.left]
         if filled.text != source.text:
             change = FileChange(source.path, source.data, replace_text(source.data, filled.text))
@@ -84,8 +92,18 @@ def replace_code(
             f"{title}: what stands at {left[0]} would mean something else",
             "write the pattern so that it takes the whole expression or statement",
         )
+    if not found and more:
+        raise EditRefusedError(
+            Refusal.NOT_POSSIBLE,
+            f"{title}: the pattern does not account for all that stands at {more[0]}, and it would be lost",
+            "write the pattern so that it takes that too, with a hole such as $B or $$$REST",
+        )
     if not found:
         raise EditRefusedError(Refusal.NO_OP, f"{title}: nothing would change")
+    if more:
+        notes.insert(
+            0, f"{len(more)} of them hold more than the pattern takes and were left: {', '.join(more[:_MOST_SHOWN])}"
+        )
     if left:
         notes.insert(0, f"{len(left)} of them would mean something else and were left: {', '.join(left[:_MOST_SHOWN])}")
     return Refactoring(change_set(title, found), (f"{matches} places match", *notes))
