@@ -18,6 +18,11 @@ _EXPANDED: Final = re.compile(r"(?<!\\)[*?\[{]|^~")
 _REDIRECTIONS: Final = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
 _BUILTINS: Final = frozenset({"declaration_command", "unset_command", "test_command"})
 """Commands that the grammar gives nodes of their own."""
+_SUBSTITUTION: Final = re.compile(rb"`|\$\(|[<>]\(")
+"""Marks behind which a command may stand."""
+_OPENING: Final = frozenset({"`", "$(", "$((", "<(", ">("})
+_RAW: Final = frozenset({"raw_string", "ansi_c_string", "comment"})
+_QUOTED: Final = frozenset({"string_content", "heredoc_content", "heredoc_body"})
 _PLAIN: Final = frozenset({"word", "number", "variable_name"})
 
 
@@ -67,8 +72,11 @@ def parse_line(line: str) -> ShellLine | None:
     from tree_sitter_language_pack import get_parser
 
     # A backslash joins two lines before anything else is looked at.
-    root = get_parser("bash").parse(line.replace("\\\n", "").encode("utf-8", "replace")).root_node
+    code = line.replace("\\\n", "").encode("utf-8", "replace")
+    root = get_parser("bash").parse(code).root_node
     if root.has_error or any(_swallows_words(node) for node in _nodes(root)):
+        return None
+    if not all(_is_read(code, mark.start(), root) for mark in _SUBSTITUTION.finditer(code)):
         return None
     return ShellLine(tuple(_commands(root)), tuple(_written(root)))
 
@@ -84,6 +92,44 @@ def _nodes(root: "Node") -> Iterator["Node"]:
 def _swallows_words(node: "Node") -> bool:
     """Return True for a redirection to which the grammar gives words that are the command's."""
     return node.type == "file_redirect" and len(node.children_by_field_name("destination")) > 1
+
+
+def _is_read(code: bytes, place: int, root: "Node") -> bool:
+    """Return True if a mark that may begin a command is one to the grammar as well, or is none to the shell either.
+
+    The grammar takes some for text: a backtick in ``${a:=…}``, in a here document, or behind a backslash in another.
+    """
+    node = root.descendant_for_byte_range(place, place)
+    if node is None:
+        return False
+    if node.type in _OPENING:
+        return True
+    around = list(_around(node))
+    types = [each.type for each in around]
+    is_document = "heredoc_body" in types
+    if is_document and "expansion" not in types and any(_is_quoted_document(each) for each in around):
+        return True
+    if "expansion" not in types and not is_document and _RAW & set(types[:1]):
+        return True
+    if code[place : place + 1] in b"<>":
+        return types[0] in _QUOTED
+    backslashes = place - len(code[:place].rstrip(b"\\"))
+    is_nested = any(each.type == "command_substitution" and _text(each).startswith("`") for each in around)
+    return backslashes % 2 == 1 and not is_nested
+
+
+def _around(node: "Node | None") -> Iterator["Node"]:
+    while node is not None:
+        yield node
+        node = node.parent
+
+
+def _is_quoted_document(node: "Node") -> bool:
+    """Return True for a here document in which nothing is replaced."""
+    if node.type != "heredoc_redirect":
+        return False
+    start = next((child for child in node.children if child.type == "heredoc_start"), None)
+    return start is not None and any(mark in _text(start) for mark in "'\"\\")
 
 
 def _written(root: "Node") -> Iterator[Word]:

@@ -88,6 +88,41 @@ def test_what_a_real_shell_runs_is_denied(place: Path, line: str) -> None:
         assert not runs_denied(place, line)
 
 
+def test_a_command_is_found_wherever_a_shell_replaces_something(place: Path) -> None:
+    commands = (
+        "`denied`",
+        "x`denied`",
+        "$(denied)",
+        "x $(denied)",
+        "'`denied`'",
+        '"`denied`"',
+        "<(denied)",
+        "\\`denied`",
+    )
+    values = (
+        "{}",
+        "${{A:={}}}",
+        "${{A-{}}}",
+        "${{X/{}/}}",
+        "${{X/d/{}}}",
+        "${{X#{}}}",
+        "${{X^{}}}",
+        "${{A:-${{A:={}}}}}",
+    )
+    places = (
+        "echo {}",
+        'echo "{}"',
+        "cat <<E\n{}\nE",
+        "cat <<-E\n\t{}\n\tE",
+        "f() {{ echo {}; }}; f",
+        "echo `echo {}`",
+    )
+    lines = [at.format(value.format(command)) for at in places for value in values for command in commands]
+    lines += ["echo `echo \\`denied\\``", "A=${B:=`denied`}", 'case "${A:=`denied`}" in *) ;; esac']
+    missed = [line for line in lines if RULES.command(line).verdict is not Verdict.DENY]
+    assert [line for line in missed if runs_denied(place, line)] == []
+
+
 @pytest.mark.parametrize("line", ["denied", "true | xargs -I@ denied", "sh -c 'env denied'", "X=1; $(echo denied)"])
 def test_the_oracle_notices(place: Path, line: str) -> None:
     if os.name == "posix":
@@ -108,6 +143,15 @@ def test_the_oracle_notices(place: Path, line: str) -> None:
         ("find . -name x -exec grep -l y {} +", [["find", ".", "-name", "x", "-exec", "grep", "-l", "y", "{}", "+"]]),
         ("", []),
         ("# nothing", []),
+        (
+            "git commit -m 'use `x` <(y)' -m \"and \\`x\\` <(y)\"",
+            [["git", "commit", "-m", "use `x` <(y)", "-m", "and `x` <(y)"]],
+        ),
+        (
+            "git log -- $(cat <<'E'\n`x` and $(y)\nE\n) # `z`",
+            [["git", "log", "--", "$(cat <<'E'\n`x` and $(y)\nE\n)"], ["cat"]],
+        ),
+        ('a "$(b `c`)" ${A[`d`]}', [["a", '"$(b `c`)"', "${A[`d`]}"], ["b", "`c`"], ["c"], ["d"]]),
     ],
 )
 def test_a_clear_line_is_read_as_the_commands_that_it_runs(line: str, commands: list[list[str]]) -> None:
