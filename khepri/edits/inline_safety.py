@@ -11,6 +11,9 @@ from collections.abc import Container, Iterator, Mapping
 from copy import deepcopy
 from typing import Final
 
+from khepri.edits.inline_calls import end_of, passed
+from khepri.edits.inline_order import ACTING
+
 _CLOSED: Final = (
     ast.Name,
     ast.Constant,
@@ -27,8 +30,6 @@ _CLOSED: Final = (
 )
 """Expressions that hold together whatever stands around them."""
 _STATEMENTS: Final = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Expr)
-_ACTING: Final = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
-"""Expressions that may do something, and so have to be evaluated once."""
 _MAKING: Final = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.GeneratorExp, ast.Lambda)
 """Expressions that make another object each time."""
 _GIVEN: Final = re.compile(r"\b__(\d+)__(\w+)\b")
@@ -64,7 +65,7 @@ def tied(function: ast.FunctionDef) -> str:
         if ast.unparse(decorator) not in ("staticmethod", "classmethod"):
             return f"@{ast.unparse(decorator)} would be lost"
     for default in (*function.args.defaults, *function.args.kw_defaults):
-        if default is not None and any(isinstance(node, (*_ACTING, *_MAKING)) for node in ast.walk(default)):
+        if default is not None and any(isinstance(node, (*ACTING, *_MAKING)) for node in ast.walk(default)):
             return f"its default {ast.unparse(default)} is made once for all calls"
     for node in _within(function.body):
         match node:
@@ -83,7 +84,7 @@ def tied(function: ast.FunctionDef) -> str:
 
 def is_called(text: str, meant: Container[tuple[int, int]]) -> bool:
     """Tell if a Python file calls what some of its names, known by their ends, stand for."""
-    return any(isinstance(node, ast.Call) and _end(node.func) in meant for node in ast.walk(ast.parse(text)))
+    return any(isinstance(node, ast.Call) and end_of(node.func) in meant for node in ast.walk(ast.parse(text)))
 
 
 def _within(body: list[ast.stmt]) -> Iterator[ast.AST]:
@@ -119,9 +120,9 @@ def repeated_call(function: ast.FunctionDef, text: str, meant: Container[tuple[i
     """
     uses = _uses(function)
     calls = (each for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Call))
-    for call in (each for each in calls if _end(each.func) in meant):
-        for parameter, value in _passed(function, call).items():
-            once = _ACTING if uses[parameter] == 0 else (*_ACTING, *_MAKING)
+    for call in (each for each in calls if end_of(each.func) in meant):
+        for parameter, value in passed(function, call).items():
+            once = ACTING if uses[parameter] == 0 else (*ACTING, *_MAKING)
             if uses[parameter] != 1 and any(isinstance(node, once) for node in ast.walk(value)):
                 return call.lineno
     return None
@@ -142,21 +143,12 @@ def torn_call(function: ast.FunctionDef, text: str, meant: Container[tuple[int, 
     is_open = any(not isinstance(value, _CLOSED) for value in returned)
     torn = {node.id for node, parent in _with_parents(function) if isinstance(node, ast.Name) and _tears(node, parent)}
     for node, parent in _with_parents(ast.parse(text)):
-        if not (isinstance(node, ast.Call) and _end(node.func) in meant):
+        if not (isinstance(node, ast.Call) and end_of(node.func) in meant):
             continue
-        opened = {name: value for name, value in _passed(function, node).items() if not isinstance(value, _CLOSED)}
+        opened = {name: value for name, value in passed(function, node).items() if not isinstance(value, _CLOSED)}
         if (is_open and _tears(node, parent)) or (torn & opened.keys() and not _means_the_same(function, opened)):
             return node.lineno
     return None
-
-
-def _passed(function: ast.FunctionDef, call: ast.Call) -> dict[str, ast.expr]:
-    """Return what a call passes for each parameter, as far as its text tells."""
-    places = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
-    values = list(call.args)
-    if isinstance(call.func, ast.Attribute) and places[:1] in (["self"], ["cls"]):
-        values.insert(0, call.func.value)
-    return dict(zip(places, values, strict=False)) | {each.arg: each.value for each in call.keywords if each.arg}
 
 
 def _means_the_same(function: ast.FunctionDef, values: Mapping[str, ast.expr]) -> bool:
@@ -195,12 +187,6 @@ def _uses(function: ast.FunctionDef) -> Counter[str]:
             elif isinstance(node, _REPEATING):
                 uses.update(each.id for each in ast.walk(node) if isinstance(each, ast.Name))
     return uses
-
-
-def _end(name: ast.expr) -> tuple[int, int]:
-    assert name.end_lineno is not None
-    assert name.end_col_offset is not None
-    return name.end_lineno, name.end_col_offset
 
 
 def _tears(node: ast.expr, parent: ast.AST) -> bool:

@@ -1,5 +1,6 @@
 """Moves, extracts and inlines Python code with rope."""
 
+import ast
 import re
 import textwrap
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from khepri.edits.creation import new_target
 from khepri.edits.exact import replace_text
 from khepri.edits.imports import (
     Modules,
+    bindings_of,
     check_imports,
     check_passed_on,
     defined_names,
@@ -17,6 +19,8 @@ from khepri.edits.imports import (
     redirect_imports,
     refuse_circle,
 )
+from khepri.edits.inline_names import clashing_call, top_level_names
+from khepri.edits.inline_order import displaced_call
 from khepri.edits.inline_safety import function_of, is_called, repeated_call, tied, torn_call, with_plain_names
 from khepri.edits.locate import Target, find_python, read_python, read_source
 from khepri.edits.mentions import public_names, without_public_name
@@ -211,10 +215,27 @@ def _refuse_unsafe_calls(workspace: Workspace, target: Target) -> None:
     if why := tied(function):
         raise EditRefusedError(Refusal.NOT_POSSIBLE, f"{target.label} cannot be inlined: {why}", "change that first")
     namesakes, has_calls = Namesakes(workspace, target), False
+    lines = target.start_line, target.end_line
     for path in namesakes.paths:
         text, meant = decode(workspace.read(path) or b"").text, namesakes.places(path)
         has_calls = has_calls or is_called(text, meant)
         torn, repeated = torn_call(function, text, meant), repeated_call(function, text, meant)
+        is_home = path == target.source.path
+        known = {} if is_home else _known_names(workspace, target.source.path, path)
+        clash = clashing_call(function, text, meant, definition=lines if is_home else None, known=known)
+        if clash is not None:
+            raise EditRefusedError(
+                Refusal.NOT_POSSIBLE,
+                f"{clash[1]} would stand for something else with the body of {target.name} at {path}:{clash[0]}",
+                f"rename {clash[1]} in one of them first",
+            )
+        displaced = displaced_call(function, text, meant)
+        if displaced is not None:
+            raise EditRefusedError(
+                Refusal.NOT_POSSIBLE,
+                f"{target.name} and what is passed to it at {path}:{displaced} would run at another time there",
+                "call it in a statement of its own, and assign what is passed to a name first",
+            )
         if torn is not None:
             raise EditRefusedError(
                 Refusal.NOT_POSSIBLE,
@@ -231,6 +252,18 @@ def _refuse_unsafe_calls(workspace: Workspace, target: Target) -> None:
         raise EditRefusedError(
             Refusal.NOT_POSSIBLE, f"nothing calls {target.label} here", "remove it, if nobody else needs it"
         )
+
+
+def _known_names(workspace: Workspace, home: str, path: str) -> dict[str, bool]:
+    """Return the names at the top level of a file, each with whether it stands for the same in another."""
+    modules = Modules(workspace)
+    here, there = (ast.parse(decode(workspace.read(each) or b"").text) for each in (home, path))
+    own, imported = bindings_of(here, modules.package(home)), bindings_of(there, modules.package(path))
+    name = modules.name(home)
+    return {
+        each: each in imported and imported[each] in (own.get(each), f"{name}.{each}")
+        for each in top_level_names(there)
+    }
 
 
 def _plainly_named(changes: ChangeSet) -> ChangeSet:
