@@ -9,6 +9,7 @@ from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.coroutines import with_waiting
 from khepri.edits.creation import new_target
 from khepri.edits.exact import replace_text
+from khepri.edits.extraction import called_on_class, unlike
 from khepri.edits.imports import (
     Modules,
     bindings_of,
@@ -137,10 +138,15 @@ def extract(workspace: Workspace, path: str, start_line: int, end_line: int, new
         return ExtractMethod(project.project, project.file(source.path), start, end).get_changes(new_name)
 
     extracted = [_spaced(change, new_name) for change in project.change_of(title, run).files]
-    changes = change_set(title, [with_waiting(change, new_name) for change in extracted])
+    waiting = [with_waiting(change, new_name) for change in extracted]
+    changes = change_set(title, [called_on_class(change, new_name) for change in waiting])
     check_imports(workspace, changes)
     check_passed_on(workspace, changes)
-    return Refactoring(changes, check_sound(changes))
+    notes = check_sound(changes)
+    for change in changes.files:
+        if why := unlike(change, new_name):
+            raise EditRefusedError(Refusal.NOT_POSSIBLE, f"{title}: {why}", "choose other lines, or change that first")
+    return Refactoring(changes, notes)
 
 
 def inline(workspace: Workspace, path: str, symbol: str) -> Refactoring:

@@ -1,0 +1,207 @@
+"""Whether a function that was made of some lines does in its place what the lines did.
+
+The library passes what the lines read and returns what they bound. That is not the same where a name may be unbound,
+where an error comes between two of them, or where a function inside sees the names themselves.
+"""
+
+import ast
+from dataclasses import dataclass
+from typing import Final
+
+from khepri.edits.binding import stored_in, surely_bound, surely_bound_before
+from khepri.edits.change import FileChange
+from khepri.edits.exact import replace_text
+from khepri.repo.text import decode
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_CLASS_METHODS: Final = ("__new__", "__init_subclass__", "__class_getitem__")
+"""Class methods that nothing says so of."""
+_NESTED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+@dataclass(frozen=True)
+class _Made:
+    """What the library made of some lines."""
+
+    function: _Function
+    call: ast.Call
+    statement: ast.stmt
+    """Where the call stands."""
+    caller: _Function | None
+    """The innermost function around the call; None at the top level."""
+
+    @property
+    def parameters(self) -> list[str]:
+        return [each.arg for each in self.function.args.args]
+
+    @property
+    def passed(self) -> list[str]:
+        return [ast.unparse(each) for each in self.call.args]
+
+
+def called_on_class(change: FileChange, name: str) -> FileChange:
+    """Return a change in which a class method that was extracted is called on what its caller was called on.
+
+    The library calls it on the class that it stands in, and passes the other one besides.
+    """
+    made = _made(change, name)
+    if made is None or change.after is None or not made.parameters:
+        return change
+    own, *others = made.parameters
+    is_class_method = any(ast.unparse(each) == "classmethod" for each in made.function.decorator_list)
+    if not is_class_method or own not in made.passed or [each for each in made.passed if each != own] != others:
+        return change
+    rows = decode(change.after).text.encode().split(b"\n")
+    call = made.call
+    if call.end_lineno != call.lineno:
+        return change
+    row = rows[call.lineno - 1]
+    written = f"{own}.{name}({', '.join(others)})".encode()
+    rows[call.lineno - 1] = row[: call.col_offset] + written + row[call.end_col_offset :]
+    return FileChange(change.path, change.before, replace_text(change.after, b"\n".join(rows).decode()))
+
+
+def unlike(change: FileChange, name: str) -> str:
+    """Return why a function that was extracted is not what its lines were; empty if it is."""
+    made = _made(change, name)
+    if made is None:
+        return ""
+    return _misfit(made, name) or _unbound(made) or _interrupted(made) or _seen(made)
+
+
+def _made(change: FileChange, name: str) -> _Made | None:
+    if change.after is None:
+        return None
+    tree = ast.parse(decode(change.after).text)
+    rows = {hunk.new_start + row for hunk in change.hunks for row in range(len(hunk.new_lines))}
+    parent_of = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
+    new = [node for node in parent_of if getattr(node, "lineno", 0) in rows]
+    functions = [node for node in new if isinstance(node, _Function) and node.name == name]
+    calls = [node for node in new if isinstance(node, ast.Call) and _name_of(node.func) == name]
+    if not functions or not calls:
+        return None
+    statement = caller = None
+    node: ast.AST = calls[0]
+    while node in parent_of and caller is None:
+        node = parent_of[node]
+        statement = statement or (node if isinstance(node, ast.stmt) else None)
+        caller = node if isinstance(node, _Function) else None
+    return _Made(functions[0], calls[0], statement, caller) if statement is not None else None
+
+
+def _name_of(function: ast.expr) -> str:
+    match function:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return ""
+
+
+def _misfit(made: _Made, name: str) -> str:
+    """Return why the call does not pass what the function takes."""
+    parameters = made.parameters
+    decorators = [ast.unparse(each) for each in made.function.decorator_list]
+    if isinstance(made.call.func, ast.Attribute) and "staticmethod" not in decorators:
+        receiver = ast.unparse(made.call.func.value)
+        if made.caller is not None and made.caller.name in _CLASS_METHODS and not decorators:
+            return f"{made.caller.name} is called on the class, and {name} would not be"
+        is_bound = "classmethod" in decorators or receiver in parameters[:1]
+        if not is_bound:
+            return f"{name} would be called on {receiver} and is no method of it"
+        parameters = parameters[1:]
+    return "" if made.passed == parameters else f"the call of {name} would not pass what it takes"
+
+
+def _unbound(made: _Made) -> str:
+    """Return which name may be without a value when the function returns it or is given it."""
+    last = made.function.body[-1]
+    body = made.function.body
+    if isinstance(last, ast.Return) and last.value is not None and isinstance(made.statement, ast.Assign):
+        returned = last.value.elts if isinstance(last.value, ast.Tuple) else [last.value]
+        bound = surely_bound(body[:-1], frozenset(made.parameters))
+        for each in returned:
+            if isinstance(each, ast.Name) and bound is not None and each.id not in bound:
+                return f"{each.id} may have no value at the end of the lines"
+    if made.caller is None:
+        return ""
+    known = frozenset(each.arg for each in ast.walk(made.caller.args) if isinstance(each, ast.arg))
+    local = known | stored_in(made.caller.body)
+    bound = surely_bound_before(made.caller.body, made.statement, known)
+    for name in made.passed:
+        if name in local - bound and not _is_read_at_once(made.function, name):
+            return f"{name} may have no value before the lines, and is not always needed in them"
+    return ""
+
+
+def _is_read_at_once(function: _Function, name: str) -> bool:
+    for statement in function.body:
+        parts: list[ast.AST] = [statement]
+        if isinstance(statement, ast.If | ast.While):
+            parts = [statement.test]
+        elif isinstance(statement, ast.For | ast.AsyncFor):
+            parts = [statement.iter]
+        elif isinstance(statement, ast.With | ast.AsyncWith):
+            parts = [*statement.items]
+        elif isinstance(statement, (ast.Try, ast.Match, ast.Return, *_NESTED)):
+            parts = []
+        if name in _read(parts):
+            return True
+    return False
+
+
+def _interrupted(made: _Made) -> str:
+    """Return which name would be lost where an error comes after it was bound."""
+    if made.caller is None:
+        return ""
+    body = [each for each in made.function.body if not isinstance(each, ast.Return)]
+    # What the last statement binds is bound only if nothing more can go wrong.
+    early = stored_in(body if len(body) == 1 and hasattr(body[0], "body") else body[:-1])
+    for node in ast.walk(made.caller):
+        if not isinstance(node, ast.Try) or not any(each is made.call for top in node.body for each in ast.walk(top)):
+            continue
+        later: list[ast.AST] = [*node.handlers, *node.finalbody]
+        if any(surely_bound(each.body) is not None for each in node.handlers):
+            end = node.end_lineno or 0
+            later += [each for each in ast.walk(made.caller) if isinstance(each, ast.stmt) and each.lineno > end]
+        lost = early & _read(later)
+        if lost:
+            return f"{min(lost)} is needed where an error comes after it has its value"
+    return ""
+
+
+def _seen(made: _Made) -> str:
+    """Return which name a function inside shares with the lines, or the lines take away."""
+    stored = stored_in(made.function.body) - {each for node in ast.walk(made.function) for each in _declared(node)}
+    for node in ast.walk(made.function):
+        if isinstance(node, ast.Delete):
+            gone = {each.id for each in node.targets if isinstance(each, ast.Name)}
+            if gone:
+                return f"the lines delete {min(gone)}"
+        if isinstance(node, ast.Call) and not node.args and _name_of(node.func) in ("locals", "vars", "dir"):
+            return f"{_name_of(node.func)}() means the function that it stands in"
+    if made.caller is None:
+        return ""
+    for node in ast.walk(made.caller):
+        if isinstance(node, _NESTED) and node is not made.caller and node is not made.function:
+            shared = _read([node]) & stored
+            shared |= {name for each in ast.walk(node) for name in _declared(each)} & {*made.parameters, *stored}
+            if shared:
+                return f"a function inside {made.caller.name} uses {min(shared)} as well"
+    later = stored_in(
+        [each for each in ast.walk(made.caller) if getattr(each, "lineno", 0) > (made.statement.end_lineno or 0)]
+    )
+    inner = [each for each in ast.walk(made.function) if isinstance(each, _NESTED) and each is not made.function]
+    changed = _read([*inner]) & {*made.parameters, *stored} & later
+    return f"a function in the lines uses {min(changed)}, which changes after them" if changed else ""
+
+
+def _declared(node: ast.AST) -> list[str]:
+    return node.names if isinstance(node, ast.Global | ast.Nonlocal) else []
+
+
+def _read(nodes: list[ast.AST]) -> frozenset[str]:
+    return frozenset(
+        node.id
+        for top in nodes
+        for node in ast.walk(top)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    )

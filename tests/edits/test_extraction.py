@@ -1,0 +1,348 @@
+"""Lines become a function of their own only where it does what they did."""
+
+import contextlib
+import io
+from pathlib import Path
+
+import pytest
+
+from khepri.edits.refactor import extract
+from khepri.edits.refusal import EditRefusedError
+from khepri.edits.workspace import Workspace
+from khepri.repo.root import Repository
+
+
+def output(text: str) -> str:
+    """Return what a Python text prints."""
+    written = io.StringIO()
+    with contextlib.redirect_stdout(written):
+        exec(text, {"__name__": "m"})
+    return written.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "text"),
+    [
+        (
+            4,
+            5,
+            "n = 0\ndef f():\n    global n\n    n = 5\n    x = n + 1\n    return x\nprint(f(), n)\n",
+        ),
+        (
+            5,
+            6,
+            "def o():\n"
+            "    n = 0\n"
+            "    def f():\n"
+            "        nonlocal n\n"
+            "        n = 5\n"
+            "        x = n + 1\n"
+            "        return x\n"
+            "    return f(), n\n"
+            "print(o())\n",
+        ),
+        (
+            4,
+            5,
+            "class A:\n"
+            "    def g(self, n):\n"
+            "        def h(k):\n"
+            "            x = self.q + k + n\n"
+            "            y = x * 2\n"
+            "            return y\n"
+            "        return h(1)\n"
+            "    q = 3\n"
+            "print(A().g(4))\n",
+        ),
+        (
+            5,
+            6,
+            "class A:\n"
+            "    q = 3\n"
+            "    @property\n"
+            "    def g(self):\n"
+            "        x = self.q\n"
+            "        y = x * 2\n"
+            "        return y\n"
+            "print(A().g)\n",
+        ),
+        (
+            5,
+            6,
+            "class A:\n"
+            "    q = 3\n"
+            "    @classmethod\n"
+            "    def g(cls, a):\n"
+            "        x = cls.q * a\n"
+            "        y = x * 2\n"
+            "        return y\n"
+            "class B(A):\n"
+            "    q = 4\n"
+            "print(A.g(1), B.g(2), B().g(3))\n",
+        ),
+        (
+            5,
+            6,
+            "class A:\n"
+            "    q = 3\n"
+            "    @classmethod\n"
+            "    def g(cls, a):\n"
+            "        x = 3 * a\n"
+            "        y = x * 2\n"
+            "        return y, cls\n"
+            "print(A.g(1)[0])\n",
+        ),
+        (
+            2,
+            3,
+            "def o(a, /, b=2, *c, d=4, **e):\n"
+            "    x = (a, b, c, d, e)\n"
+            "    y = x + (1,)\n"
+            "    return y\n"
+            "print(o(1, 2, 3, d=5, f=6))\n",
+        ),
+        (
+            2,
+            3,
+            "def o(a):\n    if (n := len(a)) > 1:\n        print(n)\n    return n\nprint(o([1,2]))\n",
+        ),
+        (
+            2,
+            7,
+            "def f(p):\n"
+            "    try:\n"
+            "        a = int(p)\n"
+            "    except ValueError:\n"
+            "        a = 0\n"
+            "    else:\n"
+            "        a += 1\n"
+            "    return a\n"
+            "print(f('0'), f('x'))\n",
+        ),
+        (
+            2,
+            6,
+            "def f(p):\n"
+            "    match p:\n"
+            "        case [x, *_]:\n"
+            "            a = x\n"
+            "        case _:\n"
+            "            a = 0\n"
+            "    return a\n"
+            "print(f([1]), f(0))\n",
+        ),
+        (
+            2,
+            5,
+            "def f(p):\n    if p:\n        a = 1\n    else:\n        raise ValueError\n    return a\nprint(f(1))\n",
+        ),
+        (
+            2,
+            3,
+            "def f(p):\n    q = p + 1\n    return q * 2\nprint(f(1))\n",
+        ),
+        (
+            6,
+            7,
+            "def f(p):\n"
+            "    try:\n"
+            "        a = int(p)\n"
+            "    except ValueError:\n"
+            "        a = 3\n"
+            "    with open('/dev/null') as h:\n"
+            "        b = h.read()\n"
+            "    return a, b\n"
+            "print(f('1'), f('q'))\n",
+        ),
+        (
+            4,
+            4,
+            "def f(p):\n"
+            "    a = 0\n"
+            "    try:\n"
+            "        a = int(p)\n"
+            "    except ValueError:\n"
+            "        pass\n"
+            "    return a\n"
+            "print(f('1'), f('q'))\n",
+        ),
+    ],
+)
+def test_the_function_does_what_the_lines_did(tmp_path: Path, first: int, last: int, text: str) -> None:
+    (tmp_path / "m.py").write_text(text)
+    (change,) = extract(Workspace(Repository.open(tmp_path)), "m.py", first, last, "calc").changes.files
+    assert output(change.new_text) == output(text) != ""
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "why", "text"),
+    [
+        (
+            4,
+            5,
+            "a function inside o uses t as well",
+            "def o():\n    t = 1\n    def show(): return t\n    t = 2\n    y = show()\n    return y, t\nprint(o())\n",
+        ),
+        (
+            6,
+            7,
+            "a function inside o uses t as well",
+            "def o():\n"
+            "    t = 1\n"
+            "    def inc():\n"
+            "        nonlocal t\n"
+            "        t += 1\n"
+            "    inc()\n"
+            "    y = t + 1\n"
+            "    return y\n"
+            "print(o())\n",
+        ),
+        (
+            3,
+            4,
+            "delete a",
+            "def o(n):\n"
+            "    a = n\n"
+            "    b = a + 1\n"
+            "    del a\n"
+            "    try: print(a)\n"
+            "    except NameError: print('no')\n"
+            "    return b\n"
+            "print(o(1), o(0))\n",
+        ),
+        (
+            4,
+            6,
+            "e may have no value before",
+            "def o(n):\n"
+            "    if n:\n"
+            "        e = 3\n"
+            "    x = 1\n"
+            "    if n:\n"
+            "        x = e\n"
+            "    return x\n"
+            "print(o(1), o(0))\n",
+        ),
+        (
+            2,
+            3,
+            "locals() means",
+            "def o(n):\n    a = n\n    b = sorted(locals())\n    return a, b\nprint(o(1), o(0))\n",
+        ),
+        (
+            3,
+            4,
+            "__new__ is called on the class",
+            "class A:\n"
+            "    def __new__(cls, a):\n"
+            "        x = object.__new__(cls)\n"
+            "        x.y = a\n"
+            "        return x\n"
+            "print(A(1).y)\n",
+        ),
+        (
+            4,
+            4,
+            "__init_subclass__ is called on",
+            "class A:\n"
+            "    def __init_subclass__(cls, **kw):\n"
+            "        super().__init_subclass__()\n"
+            "        cls.y = kw['a']\n"
+            "class B(A, a=1): pass\n"
+            "print(B.y)\n",
+        ),
+        (
+            4,
+            6,
+            "p may have no value at the end",
+            "def o(n):\n"
+            "    t = 0\n"
+            "    for i in range(n):\n"
+            "        if i:\n"
+            "            p = i\n"
+            "        t += i\n"
+            "        if i > 1:\n"
+            "            t += p\n"
+            "    return t\n"
+            "print(o(5))\n",
+        ),
+        (
+            4,
+            5,
+            "a is needed where an error",
+            "def o(n):\n"
+            "    a = 0\n"
+            "    try:\n"
+            "        a = int(n)\n"
+            "        b = 1 / a\n"
+            "    except ZeroDivisionError:\n"
+            "        pass\n"
+            "    return a\n"
+            "print(o('0'), o('2'))\n",
+        ),
+        (
+            4,
+            5,
+            "a is needed where an error",
+            "def o(n):\n"
+            "    a = 9\n"
+            "    try:\n"
+            "        a = int(n)\n"
+            "        b = 1 / a\n"
+            "    except ZeroDivisionError:\n"
+            "        return 3\n"
+            "    finally:\n"
+            "        print(a)\n"
+            "    return b\n"
+            "print(o('0'), o('2'))\n",
+        ),
+        (
+            3,
+            4,
+            "uses t, which changes after",
+            "def o():\n    t = 1\n    cb = lambda: t\n    z = cb()\n    t = 2\n    return cb(), z\nprint(o())\n",
+        ),
+        (
+            3,
+            5,
+            "extra may have no value at the end",
+            "def f(flag):\n"
+            "    value = 1\n"
+            "    if flag:\n"
+            "        value = 2\n"
+            "        extra = 5\n"
+            "    return value, extra\n"
+            "print(f(True))\n",
+        ),
+        (
+            3,
+            4,
+            "a is needed where an error",
+            "def f(p):\n"
+            "    try:\n"
+            "        a = int(p)\n"
+            "        b = 1 / a\n"
+            "    except ZeroDivisionError:\n"
+            "        return ('zero', a)\n"
+            "    return b\n"
+            "print(f('0'))\n",
+        ),
+        (
+            3,
+            4,
+            "a may have no value at the end",
+            "import contextlib\n"
+            "def f(p):\n"
+            "    with contextlib.suppress(ValueError):\n"
+            "        a = int(p)\n"
+            "    return a\n"
+            "print(f('0'))\n",
+        ),
+    ],
+)
+def test_lines_that_would_do_something_else_stay(tmp_path: Path, first: int, last: int, why: str, text: str) -> None:
+    output(text)
+    (tmp_path / "m.py").write_text(text)
+    with pytest.raises(EditRefusedError) as caught:
+        extract(Workspace(Repository.open(tmp_path)), "m.py", first, last, "calc")
+    assert why in str(caught.value)
