@@ -46,6 +46,9 @@ class Journal:
         path: The file; made with its folder if there is none, for the user's eyes only.
         clock: Monotonic seconds, for how often a growing answer is written down.
         told: Gets each record after it was written.
+
+    Raises:
+        UsageError: Another process writes this session.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float], told: Callable[[Record], None]) -> None:
@@ -56,8 +59,13 @@ class Journal:
         """Why nothing is written any more, for the user to read; empty while all is well."""
         self._answer: list[str] = []
         self._written_s = clock()
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._file = -1
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            self.problem = f"the session cannot be saved: {error.strerror} ({path.parent})"
+            return
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -120,7 +128,7 @@ class Journal:
         """
         self.append("tokens", start=start, ids=list(ids), stable=stable)
         if not self.problem:
-            os.fsync(self._file)
+            self._try_to(lambda: os.fsync(self._file))
 
     def close(self) -> None:
         """Write what is left and let others write. Harmless twice."""
@@ -145,18 +153,25 @@ class Journal:
 
     def _write(self, record: Record) -> None:
         line = json.dumps(record, ensure_ascii=False, default=str).encode("utf-8", "replace") + b"\n"
-        whole = line
-        try:
-            while line and not self.problem:
-                line = line[os.write(self._file, line) :]
-        except OSError as error:
-            self.problem = f"the session is not saved any more: {error.strerror}"
-        self._told(json.loads(whole))
+        if not self.problem:
+            self._try_to(lambda: self._write_all(line))
+        self._told(json.loads(line))
+
+    def _write_all(self, data: bytes) -> None:
+        while data:
+            data = data[os.write(self._file, data) :]
 
     def _close_torn_line(self) -> None:
         size = os.fstat(self._file).st_size
         if size and os.pread(self._file, 1, size - 1) != b"\n":
-            os.write(self._file, b"\n")
+            self._try_to(lambda: self._write_all(b"\n"))
+
+    def _try_to(self, work: Callable[[], None]) -> None:
+        """Do what needs the disk; where that fails, nothing more is written and the talk goes on."""
+        try:
+            work()
+        except OSError as error:
+            self.problem = f"the session is not saved any more: {error.strerror}"
 
 
 def read_records(path: Path) -> list[Record]:

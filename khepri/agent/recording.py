@@ -46,10 +46,10 @@ class Recording:
 
     def __init__(self, path: Path, repository: Path, model: str) -> None:
         self.path = path
-        self.history = _history_of(path) if path.exists() else History(path.stem, str(repository), model)
+        self.history = _history_of(path) if os.path.exists(path) else History(path.stem, str(repository), model)
         self._journal: Journal | None = None
         self._lock = threading.RLock()
-        if path.exists():
+        if os.path.exists(path):
             self._journal = Journal(path, time.monotonic, self.history.apply)
 
     def question(self, question: Question) -> None:
@@ -57,7 +57,6 @@ class Recording:
 
         Raises:
             UsageError: Another process writes this session.
-            OSError: The file cannot be made.
         """
         with self._lock:
             self._opened().question(question)
@@ -67,7 +66,6 @@ class Recording:
 
         Raises:
             UsageError: Another process writes this session.
-            OSError: The file cannot be made.
         """
         with self._lock:
             self._opened().append("change", text=text)
@@ -76,7 +74,9 @@ class Recording:
         """Write what happens in a turn."""
         with self._lock:
             if isinstance(event, BaseException):
-                self._opened().failure(type(event).__name__, *describe_error(event))
+                if self._journal is None:
+                    return  # what failed is to open it
+                self._journal.failure(type(event).__name__, *describe_error(event))
             else:
                 self._opened().event(event)
 
@@ -120,7 +120,7 @@ class Recording:
 
     def _opened(self) -> Journal:
         if self._journal is None:
-            is_new = not self.path.exists()
+            is_new = not os.path.exists(self.path)
             self._journal = Journal(self.path, time.monotonic, self.history.apply)
             if not is_new:
                 return self._journal

@@ -132,10 +132,12 @@ class Task:
 
     def emit(self, event: Event | BaseException) -> None:
         """Hand an event or the failure to the reader. The task's thread only."""
-        self._witness(event)
-        if isinstance(event, Finished | BaseException):
-            self._outcome = event
-        self._events.put(event)
+        try:
+            self._witness(event)
+        finally:  # whatever becomes of its record, the reader waits for it
+            if isinstance(event, Finished | BaseException):
+                self._outcome = event
+            self._events.put(event)
 
     def check(self) -> None:
         """Give up if the task was cancelled. The task's thread only.

@@ -73,11 +73,12 @@ def _read(file: Path) -> list[str]:
 
 
 def _append(file: Path, message: str) -> None:
+    # A blank line first ends one that was torn.
+    line = b"\n" + json.dumps(message).encode() + b"\n"
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        with open(opened, "ab", buffering=0) as lines:
+            lines.write(line)
     except OSError:
         return
-    with open(opened, "ab", buffering=0) as lines:
-        # A blank line first ends one that was torn.
-        lines.write(b"\n" + json.dumps(message).encode() + b"\n")

@@ -107,6 +107,26 @@ def test_a_resumed_conversation_goes_on_with_the_very_tokens_from_before(
     assert len(told) > len(prompts[0])
 
 
+def test_where_nothing_can_be_saved_the_talk_goes_on_and_says_so(make: MakeConversation, tmp_path: Path) -> None:
+    (tmp_path / "STATE").write_text("a file where the folder should be")
+    conversation = make()
+    for text in ("One?", "Two?"):
+        assert isinstance(ask(conversation, text)[-1], Finished)
+    assert "cannot be saved" in conversation.problem
+    assert [turn.question.text for turn in conversation.history.turns] == ["One?", "Two?"]
+    conversation.close()
+
+
+def test_a_session_that_another_khepri_took_meanwhile_is_a_failure_and_no_silence(make: MakeConversation) -> None:
+    conversation = make()
+    other = Recording(conversation._recording.path, Path(), "a model")
+    other.question(Question("Mine?"))
+    with pytest.raises(UsageError, match="open in another"):
+        ask(conversation, "Or mine?")
+    other.close()
+    conversation.close()
+
+
 @pytest.mark.parametrize("strange", [-5, 999_999_999])
 def test_ids_that_are_none_of_the_models_are_told_as_text(
     make: MakeConversation, prompts: list[tuple[int, ...]], strange: int

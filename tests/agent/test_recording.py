@@ -234,6 +234,45 @@ def test_a_session_of_a_later_khepri_is_refused(tmp_path: Path) -> None:
         read_records(path)
 
 
+def test_a_session_that_cannot_be_saved_is_told_and_the_talk_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "sessions").write_text("a file where the folder should be")
+    told = recording(tmp_path)
+    say(told, "One?", (1,))
+    told.witness(DecodeError("the pass failed"))
+    assert "cannot be saved: Not a directory" in told.problem or "cannot be saved: File exists" in told.problem
+    assert told.history.turns[0].answer == "It is here."
+    told.close()
+
+
+def test_what_keeps_a_session_from_being_opened_is_no_second_failure(tmp_path: Path) -> None:
+    late, first = recording(tmp_path), recording(tmp_path)
+    say(first, "One?", (1,))
+    with pytest.raises(UsageError, match="open in another") as refused:
+        late.question(Question("Two?"))
+    late.witness(refused.value)
+    first.close()
+
+
+@pytest.mark.parametrize("damage", ["a torn line", ""])
+def test_a_disk_that_fails_under_a_session_is_told_once_it_is_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    told = recording(tmp_path)
+    say(told, "One?", (1,))
+    told.close()
+    with told.path.open("a") as file:
+        file.write(damage)
+
+    def fail(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write" if damage else "fsync", fail)
+    again = recording(tmp_path)
+    say(again, "Two?", (1, 2))
+    assert "No space left" in again.problem
+    assert again.history.turns[1].answer == "It is here."
+
+
 def test_a_full_disk_is_told_and_the_talk_goes_on(tmp_path: Path) -> None:
     told = recording(tmp_path)
     say(told, "One?", (1,))
