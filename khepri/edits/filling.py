@@ -14,6 +14,7 @@ from typing import Final
 from ast_grep_py import SgNode, SgRoot
 
 from khepri.edits.accounting import HOLE, beyond, named
+from khepri.edits.openings import is_misread, opening_of
 from khepri.edits.shapes import find_shape, read
 
 _PROSE: Final = ("string", "comment", "content", "text")
@@ -86,10 +87,16 @@ def fill(text: str, language: str, pattern: str, replacement: str) -> Filled:
 def _bracketed(text: str, language: str, matches: list[SgNode], replacement: str) -> tuple["_Writer", set[int]]:
     """Return the new text with brackets where they are needed, and the matches that they do not help."""
     bracketed: set[int] = set()
+    openings = [opening_of(match, language) for match in matches]
     while True:
         written = _Writer(text, matches, replacement, bracketed)
         tree = _Tree(written.text, language)
-        torn = {number for number, piece in enumerate(written.pieces) if not tree.holds(piece)}
+        torn = {
+            number
+            for number, piece in enumerate(written.pieces)
+            if not tree.holds(piece)
+            or (not piece.is_hole and is_misread(openings[piece.match], language, written.whole(piece)))
+        }
         if torn <= bracketed:
             return written, {written.pieces[number].match for number in torn}
         # The inner pieces first: with them in brackets the outer ones may be whole.
@@ -118,6 +125,10 @@ class _Writer:
         """The matches that stand in the new text: not those in what a replacement leaves out."""
         self._copy(0, len(text), 0)
         self.text = "".join(self._parts)
+
+    def whole(self, piece: _Piece) -> str:
+        """Return a piece with the brackets around it."""
+        return self.text[piece.start - piece.is_bracketed : piece.end + piece.is_bracketed]
 
     def _copy(self, start: int, end: int, first: int) -> None:
         """Write a part of the old text with the matches in it replaced, from the match ``first`` on."""
