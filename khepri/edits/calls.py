@@ -69,5 +69,7 @@ def _called(function: ast.expr) -> str:
     match function:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name
+        case ast.Call(func=ast.Name(id="type"), args=[ast.Name(id="self" as name)]):
+            return f"type({name})"
         case _:
             return ""

@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from rope.base.pynames import PyName
 
 _BUILDERS: Final = frozenset({"__init__", "__new__"})
-_OWN_CLASS: Final = ("cls", "__class__")
+_OWN_CLASS: Final = ("cls", "__class__", "type(self)")
 
 
 def found_calls(workspace: Workspace, target: Target) -> list[tuple[str, int]]:
     """Return the path and the place of the opening bracket of every call that rope finds.
 
-    Those of a constructor are the calls of its class, and of the classes that inherit it, by ``cls`` too.
+    Those of a constructor are the calls of its class, and of the classes that inherit it, also as ``cls`` or
+    ``type(self)``.
 
     Raises:
         EditRefusedError: rope refuses.

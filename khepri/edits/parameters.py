@@ -12,9 +12,10 @@ from khepri.edits.families import family_of
 from khepri.edits.found_calls import found_calls, found_uses, is_builder
 from khepri.edits.imports import check_imports
 from khepri.edits.locate import Target, find_python, read_source
+from khepri.edits.loose_uses import notes_on_loose_uses, with_partials
 from khepri.edits.overloads import definitions_of_one
 from khepri.edits.refusal import EditRefusedError, Refusal
-from khepri.edits.rename import Refactoring, check_name
+from khepri.edits.rename import Refactoring, check_name, shown
 from khepri.edits.signature import Definition, Edit, edited, removal_of, split_arguments
 from khepri.edits.soundness import check_sound
 from khepri.edits.unresolved_calls import refuse_unresolved, with_unresolved
@@ -31,6 +32,7 @@ def remove_parameter(workspace: Workspace, path: str, symbol: str, name: str) ->
     """
     target = find_python(workspace, path, symbol)
     _refuse_unknown(target, name)
+    dropped: list[str] = []
 
     def remove(forked: Workspace, definitions: tuple[Definition, ...]) -> ChangeSet:
         for each in definitions:
@@ -40,19 +42,30 @@ def remove_parameter(workspace: Workspace, path: str, symbol: str, name: str) ->
                     f"{each.target.label} uses {name} at line {used[0]}",
                     "rewrite the function without it first",
                 )
-        return _without(forked, definitions, name)
+        return _without(forked, definitions, name, dropped)
 
     changes, _ = _in_family(workspace, f"remove {name} from {target.label}", target, name, remove)
     is_named = bool(_taking_by_name(workspace, target, name))
-    return finished(workspace, changes, refuse_unresolved(workspace, changes, target, name) if is_named else ())
+    notes = refuse_unresolved(workspace, changes, target, name) if is_named else ()
+    loose = notes_on_loose_uses(workspace, changes, target, name, is_removed=True)
+    if dropped:
+        loose += (
+            f"what was passed for {name} is not evaluated any more at {shown(dropped)}: see whether it has to be",
+        )
+    return finished(workspace, changes, (*notes, *loose))
 
 
-def _without(workspace: Workspace, definitions: tuple[Definition, ...], name: str) -> ChangeSet:
+def _without(workspace: Workspace, definitions: tuple[Definition, ...], name: str, dropped: list[str]) -> ChangeSet:
+    """Return the change of functions and their calls, and add the places of calls that passed what may act."""
     target = definitions[0].target
     edits: dict[str, list[Edit]] = {target.source.path: [each.removal(name) for each in definitions]}
     for call_path, offset in found_calls(workspace, target):
-        edit = _argument_removal(read_source(workspace, call_path).text, offset, name, definitions[0])
+        text = read_source(workspace, call_path).text
+        edit = _argument_removal(text, offset, name, definitions[0])
         if edit is not None:
+            if re.search(r"\w\(|\bawait\b|:=", text[edit.start : edit.end]):
+                line = text.count("\n", 0, edit.start) + 1
+                dropped.append(f"{call_path}:{line}")
             edits.setdefault(call_path, []).append(edit)
     return _edited(workspace, edits)
 
@@ -94,6 +107,8 @@ def rename_parameter(workspace: Workspace, path: str, symbol: str, old: str, new
     if taking := _taking_by_name(forked, find_python(forked, path, symbol), new):
         meant = {call for each in taking for call in found_calls(forked, each)}
         changes, notes = with_unresolved(workspace, changes, target, (old, new), meant)
+        changes = with_partials(workspace, changes, target, old, new)
+        notes += notes_on_loose_uses(workspace, changes, target, old, is_removed=False)
     return finished(workspace, changes, notes, (old, new))
 
 

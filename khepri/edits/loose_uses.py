@@ -1,0 +1,151 @@
+"""Finds the uses of a function through which a changed parameter may still be passed, and no call of it shows that.
+
+It may be handed to something that calls it, such as ``partial`` or ``map``, and a call may pass on ``**`` whatever it
+was given.
+"""
+
+import ast
+from collections.abc import Iterator
+from typing import Final
+
+from khepri.edits.change import ChangeSet, FileChange, change_set
+from khepri.edits.exact import replace_text
+from khepri.edits.found_calls import is_builder
+from khepri.edits.inline_calls import end_of
+from khepri.edits.locate import Target, find_python
+from khepri.edits.namesakes import Namesakes
+from khepri.edits.refusal import EditRefusedError
+from khepri.edits.rename import shown
+from khepri.edits.workspace import Workspace
+from khepri.repo.text import decode
+
+_PARTIAL: Final = ("partial", "partialmethod")
+
+
+def notes_on_loose_uses(
+    workspace: Workspace, changes: ChangeSet, target: Target, name: str, *, is_removed: bool
+) -> tuple[str, ...]:
+    """Return notes that name the places through which a parameter may still be passed.
+
+    Args:
+        workspace: Where.
+        changes: What is proposed.
+        target: The function, as it was.
+        name: The parameter that is not there any more.
+        is_removed: True if it has no other name now.
+    """
+    handed: list[str] = []
+    forwarded: list[str] = []
+    for path, _, tree, meant in _files(workspace, changes, target):
+        for node, parent in _with_parents(tree):
+            if isinstance(node, ast.Name | ast.Attribute) and end_of(node) in meant and isinstance(node.ctx, ast.Load):
+                call = parent if isinstance(parent, ast.Call) else None
+                if call is not None and call.func is node:
+                    forwarded += [f"{path}:{node.lineno}"] * _passes_all(call)
+                elif (is_removed and not is_builder(target)) or (call is not None and _names(call, name)):
+                    handed.append(f"{path}:{node.lineno}")
+        forwarded += [f"{path}:{line}" for line in _super_calls(tree, target) if is_builder(target)]
+    notes = []
+    if handed:
+        notes.append(f"{target.label} is handed on at {shown(_sorted(handed))}: see that nothing passes {name} there")
+    if forwarded:
+        notes.append(
+            f"{shown(_sorted(forwarded))} passes ** on to {target.label}: see that {name} is not among it, "
+            "and what is called with it"
+        )
+    return tuple(notes)
+
+
+def with_partials(workspace: Workspace, changes: ChangeSet, target: Target, old: str, new: str) -> ChangeSet:
+    """Return the rename of a parameter of a function with what ``functools.partial`` passes to it by name."""
+    if "." in target.symbol:
+        return changes
+    changed = {change.path: change for change in changes.files}
+    for path, text, tree, meant in _files(workspace, changes, target):
+        lines = text.encode().split(b"\n")
+        for each in sorted(_partials(tree, meant, old), key=lambda each: (each.lineno, each.col_offset), reverse=True):
+            row, start = lines[each.lineno - 1], each.col_offset
+            lines[each.lineno - 1] = row[:start] + new.encode() + row[start + len(old.encode()) :]
+        after = b"\n".join(lines).decode()
+        if after != text:
+            before = changed[path].before if path in changed else workspace.read(path)
+            now = (changed[path].after if path in changed else before) or b""
+            changed[path] = FileChange(path, before, replace_text(now, after))
+    return change_set(changes.title, changed.values())
+
+
+def _partials(tree: ast.Module, meant: set[tuple[int, int]], name: str) -> Iterator[ast.keyword]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id=called) | ast.Attribute(attr=called), args=[first, *_], keywords=keywords):
+                if called in _PARTIAL and end_of(first) in meant:
+                    yield from (each for each in keywords if each.arg == name)
+
+
+def _files(
+    workspace: Workspace, changes: ChangeSet, target: Target
+) -> Iterator[tuple[str, str, ast.Module, set[tuple[int, int]]]]:
+    """Yield the files that may use a function, or the class that it builds, as proposed, with where names of it end."""
+    after = {change.path: change.after for change in changes.files}
+    try:
+        used = (
+            find_python(workspace, target.source.path, target.symbol.rpartition(".")[0])
+            if is_builder(target)
+            else target
+        )
+    except EditRefusedError:
+        return
+    namesakes = Namesakes(workspace, used, after)
+    for path in workspace.files():
+        data = after[path] if path in after else workspace.read(path) if path.endswith(".py") else None
+        if data is None or not path.endswith(".py") or used.name.encode() not in data:
+            continue
+        text = decode(data).text
+        try:
+            yield path, text, ast.parse(text), set(namesakes.places(path))
+        except (SyntaxError, ValueError, RecursionError):
+            continue
+
+
+def _passes_all(call: ast.Call) -> bool:
+    return any(each.arg is None for each in call.keywords)
+
+
+def _names(call: ast.Call, name: str) -> bool:
+    """Return True if a call passes something by a name, or a dictionary with it."""
+    texts = (node.value for node in ast.walk(call) if isinstance(node, ast.Constant))
+    return any(each.arg == name for each in call.keywords) or name in texts
+
+
+def _super_calls(tree: ast.Module, target: Target) -> list[int]:
+    """Return the lines where classes below the one of a constructor pass ``**`` to it."""
+    owner = target.symbol.rpartition(".")[0].rpartition(".")[2]
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    below = {owner}
+    while new := {each.name for each in classes if below & {_last(base) for base in each.bases}} - below:
+        below |= new
+    calls = (node for each in classes if each.name in below for node in ast.walk(each) if isinstance(node, ast.Call))
+    return [call.lineno for call in calls if _last(call.func) == target.name and _passes_all(call)]
+
+
+def _last(node: ast.expr) -> str:
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case ast.Subscript(value=value):
+            return _last(value)
+    return ""
+
+
+def _with_parents(tree: ast.Module) -> Iterator[tuple[ast.AST, ast.AST]]:
+    """Yield each node with what it stands in, which for what is passed by name is the call."""
+    for parent in ast.walk(tree):
+        for node in ast.iter_child_nodes(parent):
+            if isinstance(node, ast.keyword):
+                yield node.value, parent
+            elif not isinstance(parent, ast.keyword):
+                yield node, parent
+
+
+def _sorted(places: list[str]) -> list[str]:
+    return sorted(set(places))

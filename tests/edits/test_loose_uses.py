@@ -1,0 +1,70 @@
+"""Where a changed parameter may still be passed without a call that shows it, the user is told."""
+
+from pathlib import Path
+
+import pytest
+
+from khepri.edits.parameters import remove_parameter, rename_parameter
+from khepri.edits.rename import Refactoring
+from khepri.edits.workspace import Workspace
+from khepri.repo.root import Repository
+
+HANDED = "m.py f is handed on at m.py:4: see that nothing passes size there"
+FORWARDED = "m.py:4 passes ** on to m.py f: see that size is not among it, and what is called with it"
+
+
+def renamed(root: Path, text: str, symbol: str = "f") -> Refactoring:
+    """Rename ``size`` in a file of this text."""
+    (root / "m.py").write_text(text)
+    return rename_parameter(Workspace(Repository.open(root)), "m.py", symbol, "size", "width")
+
+
+@pytest.mark.parametrize(
+    ("use", "notes"),
+    [
+        ("p = map(f, [1])", ()),
+        ("p = pool.submit(f, 1, size=3)", (HANDED,)),
+        ("p = Thread(target=f, kwargs={'size': 3})", (HANDED,)),
+        ("p = lambda **kw: f(1, **kw)", (FORWARDED,)),
+    ],
+)
+def test_a_renamed_parameter_that_may_be_passed_by_others_is_told(
+    tmp_path: Path, use: str, notes: tuple[str, ...]
+) -> None:
+    done = renamed(tmp_path, f"def f(a, size=1):\n    return size\n\n{use}\n")
+    assert done.notes == notes
+
+
+@pytest.mark.parametrize("partial", ["partial", "functools.partial", "functools.partialmethod"])
+def test_what_a_partial_passes_is_renamed(tmp_path: Path, partial: str) -> None:
+    head = "from functools import partial\nimport functools\n\n\ndef f(a, size=1):\n    return size\n\n"
+    use = f"{head}p = {partial}(f, 'é', size=3)\n"
+    done = renamed(tmp_path, use)
+    assert f"{partial}(f, 'é', width=3)" in done.changes.files[0].new_text
+    assert done.notes == ()
+
+
+def test_a_class_is_called_through_the_type_of_its_object(tmp_path: Path) -> None:
+    head = "class A:\n    def __init__(self, size):\n        self.x = size\n\n"
+    text = f"{head}    def twin(self):\n        return type(self)(size=self.x)\n"
+    assert "type(self)(width=self.x)" in renamed(tmp_path, text, "A.__init__").changes.files[0].new_text
+    changed = text.replace("self.x = size", "pass")
+    (tmp_path / "m.py").write_text(changed)
+    done = remove_parameter(Workspace(Repository.open(tmp_path)), "m.py", "A.__init__", "size")
+    assert "type(self)()" in done.changes.files[0].new_text
+
+
+def test_a_subclass_that_passes_everything_on_is_told(tmp_path: Path) -> None:
+    head = "class A:\n    def __init__(self, size=1):\n        pass\n\n\n"
+    text = f"{head}class B(A):\n    def __init__(self, **kw):\n        super().__init__(**kw)\n"
+    (note,) = renamed(tmp_path, text, "A.__init__").notes
+    assert note.startswith("m.py:8 passes ** on to m.py A.__init__")
+
+
+def test_a_function_that_is_handed_on_is_told_when_it_loses_a_parameter(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text("def f(a, b):\n    return a\n\nx = list(map(f, [1], [2])), f(1, g())\n")
+    done = remove_parameter(Workspace(Repository.open(tmp_path)), "m.py", "f", "b")
+    assert done.notes == (
+        "m.py f is handed on at m.py:4: see that nothing passes b there",
+        "what was passed for b is not evaluated any more at m.py:4: see whether it has to be",
+    )
