@@ -21,7 +21,6 @@ from khepri.repo.text import printable
 
 _QUESTION: Final = "Write it? [y]es, [n]o, [s]ome of it, [e]dit, [q]uit: "
 _STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
-_MOST_LINES: Final = 400
 
 
 def ask_about(changes: ChangeSet, console: Console) -> Decision:
@@ -59,17 +58,11 @@ def ask_about(changes: ChangeSet, console: Console) -> Decision:
                 console.print("y writes it, n and q do not, s asks for each part, e opens your editor", style="dim")
 
 
-def show(changes: ChangeSet, console: Console, most_lines: int | None = None) -> None:
-    """Print a change as a coloured patch, and what it comes to."""
-    shown = 0
+def show(changes: ChangeSet, console: Console) -> None:
+    """Print all of a change as a coloured patch, and what it comes to."""
     for change in changes.files:
-        lines = _patch_lines(change)
-        room = (most_lines or _MOST_LINES * max(1, len(changes.files))) - shown
-        for line in lines[: max(0, room)]:
+        for line in _patch_lines(change):
             console.print(_coloured(line), soft_wrap=True, highlight=False)
-        if len(lines) > room:
-            console.print(f"[… {len(lines) - max(0, room)} more lines of {change.path}]", style="dim", markup=False)
-        shown += len(lines)
     files, added = counted(len(changes.files), "file"), counted(changes.added_lines, "line")
     console.print(f"{files}, {added} added, {changes.removed_lines} removed", highlight=False)
 

@@ -115,7 +115,7 @@ def reverse(repository: Repository, checkpoint: Checkpoint) -> ChangeSet:
                 f"{printable(change.path)} has been changed since change {checkpoint.number} was applied; "
                 "nothing was taken back",
                 f"take your later changes back first, or work with the patch: "
-                f"khepri undo {checkpoint.number} --dry-run | git apply --3way",
+                f"khepri undo {checkpoint.number} --dry-run | git apply",
             )
         back.append(FileChange(change.path, current, change.before, change.mode))
     return change_set(f"undo {checkpoint.changes.title}", back)

@@ -30,6 +30,16 @@ def test_yes_writes_all_of_it_and_it_was_shown(monkeypatch: pytest.MonkeyPatch) 
     assert "2 files, 3 lines added, 2 removed" in shown
 
 
+def test_nothing_is_asked_before_all_of_a_long_change_was_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = "".join(f"{number}\n" for number in range(2000)).encode()
+    long = change_set("numbers", [FileChange("a.txt", old, old.replace(b"5\n", b"five\n"))])
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    shown = io.StringIO()
+    ask_about(long, Console(file=shown, width=100))
+    assert shown.getvalue().count("five\n") == long.added_lines == 200
+    assert shown.getvalue().index("+199five") < shown.getvalue().index("Write it?")
+
+
 @pytest.mark.parametrize("answers", ["n\n", "q\n", "", "what?\nno\n"])
 def test_no_and_the_end_of_input_write_nothing(monkeypatch: pytest.MonkeyPatch, answers: str) -> None:
     assert answered(monkeypatch, answers)[0] is None

@@ -68,7 +68,7 @@ def test_a_file_that_has_changed_since_is_left_alone(root: Path) -> None:
     done = khepri(root)
     assert (done.returncode, text(root)) == (9, "mine\n")
     assert "has been changed since" in done.stderr
-    assert "git apply --3way" in done.stderr
+    assert "khepri undo 3 --dry-run | git apply" in done.stderr
     assert khepri(root, "3", "--dry-run").stdout.endswith("-3\n+2\n")
 
 
