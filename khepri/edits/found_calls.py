@@ -46,8 +46,12 @@ def is_builder(target: Target) -> bool:
     return "." in target.symbol and target.name in _BUILDERS
 
 
-def _built_by(workspace: Workspace, target: Target) -> list[Target]:
-    """Return the class of a constructor and those that inherit it."""
+def classes_below(workspace: Workspace, target: Target) -> frozenset[str]:
+    """Return the names of the class of a method and of those that may inherit it."""
+    return frozenset(_family(workspace, target))
+
+
+def _family(workspace: Workspace, target: Target) -> dict[str, list[Target]]:
     owner = find_python(workspace, target.source.path, target.symbol.rpartition(".")[0])
     bases = {owner.name: [owner]}
     queue = [owner.name]
@@ -56,6 +60,12 @@ def _built_by(workspace: Workspace, target: Target) -> list[Target]:
             if each.name not in bases:
                 queue.append(each.name)
             bases.setdefault(each.name, []).append(each)
+    return bases
+
+
+def _built_by(workspace: Workspace, target: Target) -> list[Target]:
+    """Return the class of a constructor and those that inherit it."""
+    bases = _family(workspace, target)
     candidates = [each for classes in bases.values() for each in classes]
     project = RopeProject(workspace, hides_async=True)
     found: list[Target] = []

@@ -5,11 +5,12 @@ keyword-only parameters, so the text is edited here, at the places that ``ast`` 
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
+from khepri.edits.calls import calls_of
 from khepri.edits.change import ChangeSet, change_set
 from khepri.edits.families import family_of
-from khepri.edits.found_calls import found_calls, found_uses, is_builder
+from khepri.edits.found_calls import classes_below, found_calls, found_uses, is_builder
 from khepri.edits.imports import check_imports
 from khepri.edits.locate import Target, find_python, read_source
 from khepri.edits.loose_uses import notes_on_loose_uses, with_partials
@@ -32,42 +33,66 @@ def remove_parameter(workspace: Workspace, path: str, symbol: str, name: str) ->
     """
     target = find_python(workspace, path, symbol)
     _refuse_unknown(target, name)
-    dropped: list[str] = []
-
-    def remove(forked: Workspace, definitions: tuple[Definition, ...]) -> ChangeSet:
-        for each in definitions:
-            if used := each.uses(name):
-                raise EditRefusedError(
-                    Refusal.NOT_POSSIBLE,
-                    f"{each.target.label} uses {name} at line {used[0]}",
-                    "rewrite the function without it first",
-                )
-        return _without(forked, definitions, name, dropped)
-
-    changes, _ = _in_family(workspace, f"remove {name} from {target.label}", target, name, remove)
-    is_named = bool(_taking_by_name(workspace, target, name))
+    family = [
+        definitions_of_one(find_python(workspace, each.path, each.symbol)) for each in family_of(workspace, target)
+    ]
+    taking = [found for each in family if (found := [one for one in each if name in one.parameter_names])]
+    definitions = [one for each in taking for one in each]
+    calls = _removals(workspace, taking, name)
+    edits: dict[str, list[Edit]] = {}
+    for (call_path, _), edit in calls.items():
+        edits.setdefault(call_path, []).extend([edit] if edit is not None else [])
+    for each in definitions:
+        if used := each.uses(name, besides=edits.get(each.target.source.path, ())):
+            raise EditRefusedError(
+                Refusal.NOT_POSSIBLE,
+                f"{each.target.label} uses {name} at line {used[0]}",
+                "rewrite the function without it first",
+            )
+    for each in definitions:
+        edits.setdefault(each.target.source.path, []).append(each.removal(name))
+    dropped = [
+        f"{where[0]}:{line}" for where, edit in calls.items() if edit and (line := _acts(workspace, *where, edit))
+    ]
+    title = f"remove {name} from {target.label}"
+    changes = change_set(title, _edited(workspace, edits).files)
+    is_named = any(name in each.keywords for each in definitions)
     notes = refuse_unresolved(workspace, changes, target, name) if is_named else ()
-    loose = notes_on_loose_uses(workspace, changes, target, name, is_removed=True)
+    notes += _notes_on_places(workspace, definitions[0], name, calls)
+    notes += notes_on_loose_uses(workspace, changes, target, name, is_removed=True)
     if dropped:
-        loose += (
+        notes += (
             f"what was passed for {name} is not evaluated any more at {shown(dropped)}: see whether it has to be",
         )
-    return finished(workspace, changes, (*notes, *loose))
+    return finished(workspace, changes, notes)
 
 
-def _without(workspace: Workspace, definitions: tuple[Definition, ...], name: str, dropped: list[str]) -> ChangeSet:
-    """Return the change of functions and their calls, and add the places of calls that passed what may act."""
-    target = definitions[0].target
-    edits: dict[str, list[Edit]] = {target.source.path: [each.removal(name) for each in definitions]}
-    for call_path, offset in found_calls(workspace, target):
-        text = read_source(workspace, call_path).text
-        edit = _argument_removal(text, offset, name, definitions[0])
-        if edit is not None:
-            if re.search(r"\w\(|\bawait\b|:=", text[edit.start : edit.end]):
-                line = text.count("\n", 0, edit.start) + 1
-                dropped.append(f"{call_path}:{line}")
-            edits.setdefault(call_path, []).append(edit)
-    return _edited(workspace, edits)
+def _acts(workspace: Workspace, path: str, opening: int, edit: Edit) -> int:
+    """Return the line of a call if what an edit takes out of it may do something, or nothing."""
+    text = read_source(workspace, path).text
+    is_acting = re.search(r"\w\(|\bawait\b|:=", text[edit.start : edit.end])
+    return text.count("\n", 0, opening) + 1 if is_acting else 0
+
+
+def _removals(workspace: Workspace, family: list[list[Definition]], name: str) -> dict[tuple[str, int], Edit | None]:
+    """Return every call of a family, by its path and its bracket, with what takes an argument out of it.
+
+    A call of one method may be one of another as well, by ``super`` for one; it is changed once.
+    """
+    found: dict[tuple[str, int], Edit | None] = {}
+    for first, *_ in family:
+        classes = classes_below(workspace, first.target) if first.is_method else frozenset()
+        for call_path, opening in found_calls(workspace, first.target):
+            text = read_source(workspace, call_path).text
+            edit = _argument_removal(text, opening, name, first, classes)
+            if found.setdefault((call_path, opening), edit) != edit:
+                line = text.count("\n", 0, opening) + 1
+                raise EditRefusedError(
+                    Refusal.NOT_POSSIBLE,
+                    f"the call at {call_path}:{line} may be of methods that have {name} in different places",
+                    "give it the same place in all of them first",
+                )
+    return found
 
 
 def rename_parameter(workspace: Workspace, path: str, symbol: str, old: str, new: str) -> Refactoring:
@@ -152,7 +177,16 @@ def _refuse_unknown(target: Target, name: str) -> None:
 
 
 def _edited(workspace: Workspace, edits: dict[str, list[Edit]]) -> ChangeSet:
-    return change_set("", [edited(read_source(workspace, path), places) for path, places in edits.items()])
+    return change_set("", [edited(read_source(workspace, path), _outer(places)) for path, places in edits.items()])
+
+
+def _outer(edits: list[Edit]) -> list[Edit]:
+    """Return the edits that are not inside what another one takes out, such as a call within an argument."""
+    return [
+        each
+        for each in edits
+        if not any(other is not each and other.start <= each.start and each.end <= other.end for other in edits)
+    ]
 
 
 def _passed(text: str, pieces: list[tuple[int, int]], name: str) -> int | None:
@@ -161,7 +195,9 @@ def _passed(text: str, pieces: list[tuple[int, int]], name: str) -> int | None:
     return next((match.start(1) for match in found if match), None)
 
 
-def _argument_removal(text: str, opening: int, name: str, function: Definition) -> Edit | None:
+def _argument_removal(
+    text: str, opening: int, name: str, function: Definition, classes: Collection[str]
+) -> Edit | None:
     pieces = split_arguments(text, opening + 1)
     words = [text[start:end].strip() for start, end in pieces]
     for index, word in enumerate(words):
@@ -174,12 +210,46 @@ def _argument_removal(text: str, opening: int, name: str, function: Definition) 
             f"a call at line {line} passes * or **, so that nobody can tell whether {name} is among it",
             "change that call first",
         )
-    names = function.positional[1:] if function.is_method else function.positional
-    if name not in names:
+    place = _place_of(text, opening, name, function, classes)
+    if place is None:
         return None
-    place = names.index(name)
     by_place = [word for word in words if not re.match(r"\w+\s*=(?!=)", word)]
     return removal_of(text, pieces, place) if place < len(by_place) else None
+
+
+def _place_of(text: str, opening: int, name: str, function: Definition, classes: Collection[str]) -> int | None:
+    """Return which of the arguments of a call is a parameter, if it is passed by place: from 0.
+
+    Args:
+        text: The file with the call.
+        opening: Where its bracket opens.
+        name: The parameter.
+        function: What is called.
+        classes: The names through which a method is called without an object, which comes first then.
+    """
+    receiver = re.search(r"(\w+)\s*\.\s*(\w+)\s*\Z", text[:opening])
+    is_bare = receiver is not None and receiver[1] in classes and receiver[2] == function.target.name
+    is_bound = function.is_method and (not is_bare or function.is_class_method)
+    names = function.positional[1:] if is_bound else function.positional
+    return names.index(name) if name in names else None
+
+
+def _notes_on_places(
+    workspace: Workspace, function: Definition, name: str, known: Collection[tuple[str, int]]
+) -> tuple[str, ...]:
+    """Return a note on calls of unknown objects that may pass a parameter by its place, and were left."""
+    if not function.is_method or name not in function.positional[1:]:
+        return ()
+    place = function.positional[1:].index(name)
+    target = function.target
+    left = [
+        f"{path}:{call.line}"
+        for path in workspace.files()
+        if path.endswith(".py") and target.name.encode() in (workspace.read(path) or b"")
+        for call in calls_of(read_source(workspace, path).text, target.name)
+        if call.is_method and call.by_place > place and (path, call.opening) not in known
+    ]
+    return (f"{shown(left)} may pass {name} by its place, on objects of unknown type: not changed",) if left else ()
 
 
 def finished(

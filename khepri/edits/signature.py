@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,6 +43,11 @@ class Definition:
         return "." in self.target.symbol and "staticmethod" not in names
 
     @property
+    def is_class_method(self) -> bool:
+        """True if calls pass its first parameter even where they name the class."""
+        return any(ast.unparse(decorator) == "classmethod" for decorator in self.node.decorator_list)
+
+    @property
     def positional(self) -> list[str]:
         """Names of the parameters that may be passed by place."""
         return [each.arg for each in (*self.node.args.posonlyargs, *self.node.args.args)]
@@ -61,10 +67,12 @@ class Definition:
         """Names of all parameters but ``*args`` and ``**kwargs``."""
         return parameters_of(self.node)
 
-    def uses(self, name: str) -> list[int]:
-        """Return the lines of the body that use a name."""
+    def uses(self, name: str, besides: Sequence[Edit] = ()) -> list[int]:
+        """Return the lines of the body that use a name, but not in what some edits take out."""
         nodes = (node for statement in self.node.body for node in ast.walk(statement))
-        return sorted(node.lineno for node in nodes if isinstance(node, ast.Name) and node.id == name)
+        found = [node for node in nodes if isinstance(node, ast.Name) and node.id == name]
+        places = ((node.lineno, self._place(node.lineno, node.col_offset)) for node in found)
+        return sorted(line for line, place in places if not any(each.start <= place < each.end for each in besides))
 
     def parameter_offset(self, name: str) -> int:
         """Return where a parameter's name stands.
