@@ -65,7 +65,7 @@ def is_typing_only(node: ast.If) -> bool:
 def without_imports(text: str, is_unwanted: Callable[[ImportStatement, ast.alias], bool]) -> str:
     """Return a text without some of its imports, wherever they stand.
 
-    One that is all of a block stays, unless the block is for type checkers.
+    Of those that are all of a block the first one stays, unless the block is for type checkers.
 
     Args:
         text: A Python file.
@@ -74,16 +74,21 @@ def without_imports(text: str, is_unwanted: Callable[[ImportStatement, ast.alias
     lines = text.split("\n")
     edits: dict[int, tuple[int, list[str]]] = {}
     for parent, block in _blocks(ast.parse(text)):
+        gone: list[ast.stmt] = []
         for node in block:
             if not isinstance(node, ImportStatement) or _shares_a_line(node, block):
                 continue
             kept = [alias for alias in node.names if not is_unwanted(node, alias)]
-            if kept and kept != node.names:
+            if not kept:
+                gone.append(node)
+            elif kept != node.names:
                 edits[node.lineno - 1] = _end_line(node), _shortened(node, kept, lines)
-            elif not kept and (len(block) > 1 or isinstance(parent, ast.Module)):
-                edits[node.lineno - 1] = _end_line(node), []
-            elif not kept and isinstance(parent, ast.If) and is_typing_only(parent) and not parent.orelse:
-                edits[parent.lineno - 1] = _end_line(parent), []
+        if len(gone) == len(block) and not isinstance(parent, ast.Module):
+            if isinstance(parent, ast.If) and is_typing_only(parent) and not parent.orelse:
+                gone = [parent]
+            else:
+                del gone[0]
+        edits |= {node.lineno - 1: (_end_line(node), []) for node in gone}
     for start in sorted(edits, reverse=True):
         end, rest = edits[start]
         lines = [*lines[:start], *rest, *lines[end:]] if rest else joined(lines[:start], lines[end:])
