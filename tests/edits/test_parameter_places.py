@@ -67,7 +67,7 @@ def test_calls_on_unknown_objects_that_may_pass_it_by_place_are_told(tmp_path: P
 
 
 def test_a_call_of_methods_that_have_it_in_different_places_is_refused(tmp_path: Path) -> None:
-    head = "class A:\n    def go(self, a, b): ...\n\n\nclass B(A):\n    def go(self, b, a):\n        return super().go(1, 2)\n"
-    (tmp_path / "m.py").write_text(head)
+    head = "class A:\n    def go(self, a, b): ...\n\n\n"
+    (tmp_path / "m.py").write_text(f"{head}class B(A):\n    def go(self, b, a):\n        return super().go(1, 2)\n")
     with pytest.raises(EditRefusedError, match=r"m.py:7 may be of methods that have b in different places"):
         remove_parameter(Workspace(Repository.open(tmp_path)), "m.py", "A.go", "b")
