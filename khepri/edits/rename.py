@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from khepri.edits.accessors import is_accessor, with_accessors
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.class_bodies import rename_before_bound
+from khepri.edits.class_patterns import is_pattern_keyword, with_class_patterns
 from khepri.edits.exact import replace_text
 from khepri.edits.fixtures import is_fixture, with_fixture_uses
 from khepri.edits.imports import Modules, check_imports, check_passed_on, passing_modules, star_passers
@@ -74,6 +75,8 @@ def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refac
     def decide(occurrence: "Occurrence", *, is_meant: bool) -> bool:
         if is_accessor(occurrence.tools.pymodule.source_code, *occurrence.get_word_range()):
             return False
+        if is_pattern_keyword(occurrence.tools.pymodule.source_code, occurrence.get_word_range()[0], old):
+            return False
         unsure[f"{occurrence.resource.path}:{occurrence.lineno}"] = None
         # An argument of a call that nobody knows belongs to something else, whoever else has the name.
         is_argument = occurrence.is_function_keyword_parameter()
@@ -98,6 +101,8 @@ def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refac
         changes = with_stubs(workspace, changes, target, new_name)
     if target is not None and "." in target.symbol and is_field(target):
         changes = _with_arguments(workspace, changes, target, new_name)
+    if target is not None and "." in target.symbol:
+        changes = with_class_patterns(workspace, changes, target, new_name)
     if target is not None and is_fixture(target):
         changes = with_fixture_uses(workspace, changes, target, new_name)
     check_imports(workspace, changes)
