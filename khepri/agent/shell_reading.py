@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import pairwise
 from typing import Final
 
 from khepri.agent.known_programs import (
@@ -147,6 +148,8 @@ def _words(words: Sequence[Word], depth: int) -> Reading:
 def _worked_out(words: Sequence[Word]) -> Reading:
     """Return what the words of a quiet program may run all the same, or make others run."""
     reading = Reading(guesses=_suffixes([word for word in words if SUBSCRIPT.search(word.text)]))
+    for name in (following.text for word, following in pairwise(words) if word.text == "-v"):
+        reading += _set(Assignment(name, Word("", False)), [])
     for word in words:
         if match := _ASSIGNMENT.match(word.text):
             reading += _set(Assignment(match[1], Word(word.text[match.end() :], word.is_literal)), [])
@@ -173,6 +176,9 @@ def _behind(name: str, wrapper: Wrapper, words: Sequence[Word], depth: int) -> R
     if not is_known:
         return Reading(guesses=_suffixes(words[1:]), clarity=_clarity(words[1:]))
     reading = Reading()
+    own = words[1 : len(words) - len(rest[wrapper.own_words :])]
+    if wrapper.writes and not all(map(_stays_inside, own)):
+        reading = Reading(clarity=Clarity.PARTLY)
     if lines and name == "env":
         # The words of the line come before those that follow it, and may begin with options again.
         return _joined([words[0], *lines, *rest], depth)
@@ -197,6 +203,12 @@ def _behind(name: str, wrapper: Wrapper, words: Sequence[Word], depth: int) -> R
         mark = _mark(words[1 : len(words) - len(rest)])
         rest = [*(Word(word.text, word.is_literal and mark not in word.text) for word in rest), Word("{}", False)]
     return reading + _words(rest, depth + 1)
+
+
+def _stays_inside(option: Word) -> bool:
+    """Return False for an option or a word with a file outside of the repository."""
+    value = re.sub(r"\A-(?:-[\w-]+=|[A-Za-z]+(?=[/~.]))", "", option.text)
+    return is_harmless_output(Word(value, option.is_literal))
 
 
 def _mark(options: Sequence[Word]) -> str:

@@ -49,7 +49,7 @@ class SimpleCommand:
     """One command of a line, as the shell would start it."""
 
     words: tuple[Word, ...]
-    """Its name first; never empty."""
+    """Its name first; none for a loop, which sets its variable for what is in it."""
     assigned: tuple[Assignment, ...]
     """The variables that are set for it."""
 
@@ -150,6 +150,8 @@ def _commands(root: "Node") -> Iterator[SimpleCommand]:
             name = node.children[0]
             rest = (_word(child) for child in node.children[1:])
             yield SimpleCommand((Word(_text(name), True), *rest), _assigned(node))
+        elif node.type == "for_statement" and (variable := node.child_by_field_name("variable")) is not None:
+            yield SimpleCommand((), (Assignment(_text(variable), Word(_text(node), False)),))
         elif node.type == "variable_assignment" and node.parent and node.parent.type not in {"command", *_BUILTINS}:
             yield SimpleCommand((Word("export", True),), (_variable(node),))
 

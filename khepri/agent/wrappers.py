@@ -31,6 +31,8 @@ class Wrapper:
     """True if it adds words of its own behind the command, as ``xargs`` does."""
     joins: bool = False
     """True if the command is handed to a shell as one line."""
+    writes: bool = False
+    """True if an option or a word of its own may name a file that it writes."""
     opens_shell: bool = False
     """True if it starts a shell where no command is named."""
 
@@ -93,6 +95,7 @@ WRAPPERS: Final = {
         valued="fo",
         long_flags=_long("append portability quiet verbose"),
         long_valued=_long("format output"),
+        writes=True,
     ),
     "command": Wrapper(flags="pvV"),
     "exec": Wrapper(flags="cl", valued="a"),
@@ -136,6 +139,7 @@ WRAPPERS: Final = {
         long_valued=_long("command echo log-out log-in log-io log-timing logging-format output-limit"),
         line_options=frozenset({"-c", "--command"}),
         own_words=1,
+        writes=True,
         opens_shell=True,
     ),
     "watch": Wrapper(
@@ -145,7 +149,7 @@ WRAPPERS: Final = {
         long_valued=_long("interval equexit"),
         joins=True,
     ),
-    "strace": Wrapper(flags="cCdDfFiknqrtTvwxyYzZ", valued="abeEIoOpPsSuUX"),
+    "strace": Wrapper(flags="cCdDfFiknqrtTvwxyYzZ", valued="abeEIoOpPsSuUX", writes=True),
     "fakeroot": Wrapper(flags="u", valued="lsib", opens_shell=True),
     "uv": _RUN,
     "poetry": _RUN,

@@ -276,10 +276,13 @@ def test_code_and_changed_paths_are_not_allowed_by_a_rule_for_the_program() -> N
             "sudo -u me env A=1 pytest",
             "chroot x pytest",
         ),
+        *("for PATH in /x; do pytest; done", "for LD_PRELOAD in /x; do pytest; done", "printf -v PATH x; pytest"),
+        *("time -o /etc/x pytest", "time -ao/etc/x pytest", "time --output=../x pytest", "script -qc pytest /etc/x"),
+        *("strace -o /etc/x pytest", "strace -o $X pytest", 'pytest "${a:-`b`}"', "pytest <<E\n`b`\nE"),
     ],
 )
 def test_a_rule_allows_no_more_than_the_command_itself(command: str) -> None:
-    allowed = [rule(Verdict.ALLOW, f"command {words}") for words in ("pytest", "export", "declare")]
+    allowed = [rule(Verdict.ALLOW, f"command {words}") for words in ("pytest", "export", "declare", "printf", "script")]
     assert Permissions(allowed).command("pytest").verdict is Verdict.ALLOW
     assert Permissions(allowed).command(command).verdict is Verdict.ASK
 
@@ -288,6 +291,7 @@ def test_a_rule_allows_no_more_than_the_command_itself(command: str) -> None:
     "command",
     [
         *("A=1 pytest", "PYTHONPATH=src:lib pytest", "env PYTHONPATH=. pytest", "time pytest", "timeout 5 pytest"),
+        *("time -o x pytest", "time -f '%e' pytest", "strace -f -o x pytest", "for f in a b; do pytest $f; done"),
         *("pytest > out.txt 2>&1", "pytest >> logs/x 2> /dev/null", "pytest < /etc/passwd", "pytest >&2"),
     ],
 )
