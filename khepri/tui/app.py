@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Final
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.timer import Timer
@@ -139,6 +140,19 @@ class KhepriApp(TerminalApp):
         if start.choose_session:
             self.call_after_refresh(self.run_command, "/sessions")
 
+    async def on_event(self, event: events.Event) -> None:
+        """Take what the terminal sends. What is typed or pasted is for the composer, wherever the focus is."""
+        # Here, before anything is handed on: a key after it must not overtake it on the way to the composer.
+        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded and self._is_for_composer(event):
+            self.screen.set_focus(self.composer)
+        await super().on_event(event)
+
+    def _is_for_composer(self, event: events.Key | events.Paste) -> bool:
+        """True if nothing that has the focus knows what to do with it."""
+        if len(self.screen_stack) > 1 or self.focused is self.composer:
+            return False
+        return isinstance(event, events.Paste) or event.key not in self.screen.active_bindings
+
     def begin_to_serve(self) -> None:
         """Let questions begin: the session is there, though its model may still be loading."""
         self.turns.serve_with(self.conversation.submit)
@@ -187,6 +201,10 @@ class KhepriApp(TerminalApp):
             self.show_error(error)
             return
         self.composer.put(written)
+
+    def on_transcript_left(self) -> None:
+        """Let the user write again."""
+        self.composer.focus()
 
     def on_transcript_copied(self, message: Transcript.Copied) -> None:
         """Put text into the clipboard, over SSH as well."""

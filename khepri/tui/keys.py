@@ -15,8 +15,8 @@ from khepri.errors import ConfigError
 
 _MODIFIERS: Final = frozenset({"ctrl", "alt", "shift", "super", "hyper", "meta"})
 _NAMED: Final = frozenset(key.value.rpartition("+")[2] for key in Keys if "<" not in key.value)
-_WHERE_ONE_WRITES: Final = ("app.", "composer.", "picker.")
-"""The beginnings of the names of actions that are there while one writes."""
+_WHERE_ONE_WRITES: Final = ("app.", "composer.", "picker.", "transcript.")
+"""The beginnings of the names of actions that are there where what is typed is written."""
 _OFFICIAL: Final = {short: official for official, short in KEY_NAME_REPLACEMENTS.items()}
 
 

@@ -1,5 +1,6 @@
 """The app driven by its keys, on a real session."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,60 @@ async def test_what_was_sent_meanwhile_is_not_completed_any_more(make_app: MakeA
         assert not app.composer._completion.is_open
         await pilot.press("tab")
         assert app.composer.text == ""
+
+
+@pytest.mark.parametrize("keys", [(), ("tab",)], ids=["after a click", "after Tab"])
+async def test_what_is_typed_with_the_focus_on_the_conversation_is_written(
+    make_app: MakeApp, keys: tuple[str, ...]
+) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await pilot.press(*"so ")
+        app.transcript.add(*(NoteEntry(f"note {number}") for number in range(3)))
+        await (pilot.press(*keys) if keys else pilot.click(Transcript, offset=(2, 0)))
+        await wait_until(pilot, lambda: app.focused is app.transcript)
+        for character in "cygGkj x":
+            app.post_message(events.Key("space" if character == " " else character, character))
+
+        await wait_until(pilot, lambda: app.composer.text == "so cygGkj x")
+        assert app.focused is app.composer
+        assert app.clipboard == ""
+
+
+@pytest.mark.parametrize(
+    ("act", "text"),
+    [
+        (lambda app: app.simulate_key("backspace"), "half"),
+        (lambda app: app.simulate_key("ctrl+j"), "half-\n"),
+        (lambda app: app.post_message(events.Paste("pasted")), "half-pasted"),
+    ],
+    ids=["Backspace", "new line", "a paste"],
+)
+async def test_what_changes_a_message_does_so_with_the_focus_on_the_conversation(
+    make_app: MakeApp, act: Callable[[KhepriApp], object], text: str
+) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await pilot.press(*"half-", "tab")
+        await wait_until(pilot, lambda: app.focused is app.transcript)
+        act(app)
+        await wait_until(pilot, lambda: app.composer.text == text)
+
+
+async def test_escape_leads_from_the_conversation_back_to_the_composer_and_stops_nothing(
+    make_app: MakeApp, lasting_model: Path
+) -> None:
+    app = make_app(model=lasting_model, **LASTING)
+    async with running(app) as pilot:
+        await pilot.press(*"retry?", "enter")
+        await wait_until(pilot, lambda: AnswerEntry in kinds(app.transcript))
+        await pilot.press("tab")
+        await wait_until(pilot, lambda: app.focused is app.transcript)
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: app.focused is app.composer)
+        assert app.turns.is_busy
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: not app.turns.is_busy)
 
 
 @pytest.mark.parametrize("key", ["escape", "ctrl+c"])

@@ -152,10 +152,10 @@ async def test_everything_has_its_place_at_any_size(make_app: MakeApp, root: Pat
 async def test_a_selection_is_copied_as_it_is_read(make_app: MakeApp, root: Path) -> None:
     app = make_app(record(root, 1))
     async with running(app) as pilot:
-        await pilot.press("tab", "c")
+        await pilot.press("tab", "f3")
         await pilot.pause()
         assert app.clipboard == "return limit"
-        await pilot.press("y")
+        await pilot.press("f2")
         await pilot.pause()
         assert app.clipboard.startswith("It is in `retry.py`")
         app.screen.selections = {app.transcript: SELECT_ALL}

@@ -40,7 +40,7 @@ def test_an_action_that_does_not_exist_is_refused(make_app: MakeApp) -> None:
         make_app(keys={"composer.newlin": "ctrl+n"})
 
 
-@pytest.mark.parametrize("name", ["app.help", "composer.send", "picker.cancel"])
+@pytest.mark.parametrize("name", ["app.help", "composer.send", "picker.cancel", "transcript.copy"])
 @pytest.mark.parametrize("key", ["h", "f2,H", "?", "space", "é", "question_mark", "shift+a"])
 def test_a_key_that_could_not_be_typed_any_more_is_refused(
     make_app: MakeApp, tmp_path: Path, name: str, key: str
@@ -54,7 +54,7 @@ def test_a_key_that_could_not_be_typed_any_more_is_refused(
 def test_letters_are_taken_where_nobody_writes_and_keys_that_write_nothing_everywhere(make_app: MakeApp) -> None:
     keys = {
         "review.apply": "w",
-        "transcript.copy": "space",
+        "stats.close": "space",
         "app.help": "f5",
         "composer.send": "enter,ctrl+space,alt+s",
     }

@@ -33,22 +33,27 @@ _SLICE_EVERY_S: Final = 1 / 60
 class Transcript(ScrollView, can_focus=True):
     """All entries of the conversation, scrolled to the end until the user scrolls up.
 
-    With the focus in it, one entry is marked; it can be opened, closed and copied.
+    With the focus in it, one entry is marked; it can be opened, closed and copied. No key that writes something does
+    that: who types with the focus in here means the composer, to which such keys go.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "mark(-1)", "Previous", id="transcript.previous", show=False),
-        Binding("down,j", "mark(1)", "Next", id="transcript.next", show=False),
-        Binding("enter,space", "open", "Open", id="transcript.open"),
-        Binding("y", "copy_entry", "Copy", id="transcript.copy"),
-        Binding("c", "copy_code", "Copy code", id="transcript.copy_code"),
+        Binding("up", "mark(-1)", "Previous", id="transcript.previous", show=False),
+        Binding("down", "mark(1)", "Next", id="transcript.next", show=False),
+        Binding("enter", "open", "Open", id="transcript.open"),
+        Binding("f2", "copy_entry", "Copy", id="transcript.copy"),
+        Binding("f3", "copy_code", "Copy code", id="transcript.copy_code"),
         Binding("pageup", "page_up", "Page up", id="transcript.page_up", show=False),
         Binding("pagedown", "page_down", "Page down", id="transcript.page_down", show=False),
-        Binding("home,g", "start", "Start", id="transcript.start", show=False),
-        Binding("end,G", "follow", "End", id="transcript.end", show=False),
+        Binding("escape", "leave", "Write", id="transcript.leave"),
+        Binding("home", "start", "Start", id="transcript.start", show=False),
+        Binding("end", "follow", "End", id="transcript.end", show=False),
     ]
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"transcript--marked"}
+
+    class Left(Message):
+        """The user wants to write again."""
 
     class Copied(Message):
         """The user wants text in the clipboard."""
@@ -165,6 +170,10 @@ class Transcript(ScrollView, can_focus=True):
             if entry.toggle():
                 self.changed(entry)
                 return
+
+    def action_leave(self) -> None:
+        """Give the focus back."""
+        self.post_message(self.Left())
 
     def action_copy_entry(self) -> None:
         """Copy the marked entry, or the last one that is more than a remark."""
