@@ -61,6 +61,7 @@ class Conversation:
         self._model_note = ""
         self._session: Session | None = None
         self._lock = threading.Lock()
+        self._opening_lock = threading.Lock()
         self._is_closed = False
         self._is_opening = False
         path = new_path(self._folder) if session is None else find_session(self._folder, session)
@@ -91,26 +92,38 @@ class Conversation:
         """Open the session with ``model`` and return it; its model loads in the background.
 
         Where no model was asked for, a conversation from before goes on with its own, if that is still there. Imports
-        libraries, which takes a second: call it on a thread.
+        libraries, which takes a second: call it on a thread. One model is opened at a time: a thread that calls
+        meanwhile waits, and all get the session with the model that was asked for last.
 
         Raises:
             NoModelError: There is no such model.
             ModelFileError: It is damaged.
         """
-        self._is_opening = True
-        try:
-            session = self._open_with_own_model() or self._open_session(self.model)
-            with self._lock:
-                if self._is_closed:
-                    session.close()
-                else:
-                    self._session = session
-                    self._tell_model(session.model.name)
-                    session.go_on_with(self._recording)
-                    self.read_ahead()
-        finally:
-            self._is_opening = False
-        return session
+        with self._opening_lock:
+            self._is_opening = True
+            try:
+                while True:
+                    with self._lock:
+                        if self._session is not None:
+                            return self._session
+                        wanted = self.model
+                    session = self._open_with_own_model() or self._open_session(wanted)
+                    if self._serve_with(session, wanted):
+                        return session
+            finally:
+                self._is_opening = False
+
+    def _serve_with(self, session: "Session", wanted: str) -> bool:
+        """Take a session into use; False, with it closed, if another model was asked for while it was opened."""
+        with self._lock:
+            if not self._is_closed and self.model == wanted:
+                self._session = session
+                self._tell_model(session.model.name)
+                session.go_on_with(self._recording)
+                self.read_ahead()
+                return True
+        session.close()
+        return self._is_closed
 
     def _open_with_own_model(self) -> "Session | None":
         if self.model or not self.history.model or not self.history.turns:

@@ -1,6 +1,7 @@
 """Brings what the app begins without: the model, and the names that can be mentioned. The user can type meanwhile."""
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from textual.timer import Timer
@@ -25,21 +26,24 @@ class Loader:
         self._app = app
         self._timer: Timer | None = None
         self._started_s = 0.0
+        self._loads = 0
 
     def load(self, unload_for: str | None = None) -> None:
-        """Open the session and load its model.
+        """Open the session and load its model. A load that is under way counts no more.
 
         Args:
             unload_for: Name of a model that takes the place of the one in use; None if there is none yet.
         """
         app = self._app
         look = themes.look_of(app.current_theme, app.lexers)
+        self._loads += 1
+        number = self._loads
 
         def open_session() -> Model:
             if unload_for is not None:
                 app.conversation.unload(unload_for)
             opened = app.conversation.open()
-            app.call_later(app.begin_to_serve)
+            app.call_later(self._if_newest, number, app.begin_to_serve)
             warm_up(look)
             opened.wait_loaded()
             return opened.model
@@ -49,7 +53,17 @@ class Loader:
             self._timer = app.set_interval(_LOOK_S, self._show)
         else:
             self._timer.resume()
-        run_aside(app, open_session, self._end, self._fail)
+        run_aside(
+            app,
+            open_session,
+            lambda model: self._if_newest(number, lambda: self._end(model)),
+            lambda error: self._if_newest(number, lambda: self._fail(error)),
+        )
+
+    def _if_newest(self, number: int, act: Callable[[], object]) -> None:
+        """Act on a load unless another one has taken its place."""
+        if number == self._loads:
+            act()
 
     def gather_names(self) -> None:
         """Find what can be mentioned, and the branch, as they are now: files first, which are there at once."""

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from textual.widgets import OptionList
 from khepri import paths
 from khepri.agent.commands import COMMANDS
 from khepri.agent.recording import list_sessions
+from khepri.agent.session import Session
 from khepri.edits.apply import apply
 from khepri.edits.change import ChangeSet, FileChange
 from khepri.edits.checkpoints import Checkpoints
@@ -105,6 +107,35 @@ async def test_another_model_takes_over_and_answers(make_app: MakeApp, endless_m
         app.ask("why")
         await wait_until(pilot, lambda: bool(app.conversation.history.turns) and not app.turns.is_busy)
         assert app.conversation.history.model == "other"
+
+
+async def test_a_model_that_is_chosen_while_another_one_is_opened_is_loaded_once(
+    make_app: MakeApp, endless_model: Path, tmp_path: Path
+) -> None:
+    app = make_app()
+    open_session, opened, may_go_on = app.conversation._open_session, list[Session](), threading.Event()
+
+    def open_slowly(name: str) -> Session:
+        may_go_on.wait(60)
+        opened.append(open_session(name))
+        return opened[-1]
+
+    app.conversation._open_session = open_slowly
+    others = [shutil.copyfile(endless_model, tmp_path / f"{name}.gguf") for name in ("first", "second")]
+    async with running(app) as pilot:
+        for other in others:
+            app.run_command(f"/model {other}")
+            await wait_until(pilot, lambda other=other: app.status.status.model == other.stem)  # type: ignore[misc]
+            await wait_until(pilot, lambda other=other: app.conversation.model == str(other))  # type: ignore[misc]
+        may_go_on.set()
+        await wait_until(pilot, lambda: is_ready(app))
+        app.ask("why")
+        await wait_until(pilot, lambda: bool(app.conversation.history.turns) and not app.turns.is_busy)
+        assert app.conversation.history.model == "second"
+        assert [session.model.name for session in opened].count("second") == 1
+        assert app.conversation.session is opened[-1]
+        assert all(session._engine._thread.is_alive() == (session is opened[-1]) for session in opened)
+        assert "no model" not in said(app)
 
 
 async def test_the_model_in_use_is_listed_wherever_it_lies(make_app: MakeApp) -> None:
