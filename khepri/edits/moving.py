@@ -319,7 +319,12 @@ def _run_at_once(node: ast.AST) -> set[str]:
 def _needed(text: str) -> set[str]:
     """Return the names that code takes from around it as it runs; those of Python's own are among them."""
     found = names_of(text)
-    assert found is not None
+    if found is None:
+        raise EditRefusedError(
+            Refusal.SYNTAX,
+            "the code here has names that Python itself cannot make out",
+            "compile the file, and mend it",
+        )
     names = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
     return {*found.unresolved, *(name for name in names if hasattr(builtins, name))}
 

@@ -50,6 +50,7 @@ def move(workspace: Workspace, path: str, symbol: str, destination: str) -> Refa
             Refusal.NOT_POSSIBLE, f"{target.label} is not at the top level of its file", "move the class, or by hand"
         )
     place = _destination(workspace, destination)
+    _refuse_unreachable(workspace, target, place)
     project = RopeProject(workspace)
     title = f"move {target.name} to {place}"
 
@@ -183,6 +184,22 @@ def _destination(workspace: Workspace, written: str) -> str:
         raise EditRefusedError(Refusal.NOT_POSSIBLE, f"{path[:80]} is no Python file", "name a file such as src/x.py")
     known = workspace.read(path) is not None
     return (read_source(workspace, path) if known else new_target(workspace, path).source).path
+
+
+def _refuse_unreachable(workspace: Workspace, target: Target, place: str) -> None:
+    """Refuse a file in another folder that is no package: nobody can tell by which name it would be imported."""
+    folder = place.rpartition("/")[0]
+    if (
+        not folder
+        or folder == target.source.path.rpartition("/")[0]
+        or workspace.read(f"{folder}/__init__.py") is not None
+    ):
+        return
+    raise EditRefusedError(
+        Refusal.NOT_POSSIBLE,
+        f"{folder} has no __init__.py, so that nobody can tell how {target.name} would be imported from {place}",
+        f"make {folder}/__init__.py first, or choose a file in a package or beside {target.source.path}",
+    )
 
 
 def _public_names_moved(changes: ChangeSet, target: Target) -> ChangeSet:

@@ -456,3 +456,20 @@ def test_a_rename_across_five_hundred_files_is_right(tmp_path: Path) -> None:
         for number in range(500)
     )
     subprocess.run([sys.executable, "-c", program], cwd=root, check=True)
+
+
+@pytest.mark.parametrize("destination", ["fresh/nodes.py", "pkg/inner/nodes.py", "scripts/nodes.py"])
+def test_nothing_moves_where_nobody_can_tell_how_it_is_imported(root: Path, destination: str) -> None:
+    (root / "scripts").mkdir()
+    (root / "scripts/run.py").write_text("", encoding="utf-8")
+    with pytest.raises(EditRefusedError, match=r"has no __init__.py") as caught:
+        move(Workspace(Repository.open(root)), "pkg/net.py", "fetch", destination)
+    assert caught.value.reason is Refusal.NOT_POSSIBLE
+    assert "__init__.py first" in caught.value.hint
+
+
+def test_code_that_parses_and_does_not_compile_is_refused(root: Path) -> None:
+    (root / "odd.py").write_text("def twin(a, a): ...\n\n\ndef other(): ...\n", encoding="utf-8")
+    with pytest.raises(EditRefusedError) as caught:
+        move(Workspace(Repository.open(root)), "odd.py", "other", "fine.py")
+    assert caught.value.reason is Refusal.SYNTAX
