@@ -23,6 +23,8 @@ _MOST_QUESTION_CHARS = 200
 _MOST_QUESTIONS = 12
 _MOST_FILES = 20
 _LEAST_SUMMARY_CHARS = 40
+_LATEST_SHARE = 4
+"""Characters of the last answer that are told again for each token of room: a sixteenth of it or so."""
 NO_SUMMARY = "(There was no room for one.)"
 """What stands in the place of a summary that could not be written."""
 
@@ -56,18 +58,28 @@ class Compaction:
         """
         room = self._engine.backend.capabilities.context_tokens
         self._emit(Compacting(len(prompt), room))
-        summary = self._ask(prompt, room) or NO_SUMMARY
+        latest = exchanges[-1].answer if exchanges else ""
+        summary = self._ask(prompt, latest, room) or NO_SUMMARY
         told = told_again(summary, exchanges, prompt.count_tokens, most_summary_tokens(room))
         self._emit(Compacted(told, len(exchanges), len(prompt), prompt.count_tokens(told)))
         return told
 
-    def _ask(self, prompt: Prompt, room: int) -> str:
-        """Let the model summarise what it sees; empty if there is no room for that."""
-        question = Prompt(self._engine.vocabulary)
-        question.restore(prompt.ids, prompt.stable_tokens)
-        question.follow(assets.render_prompt("compact.md").strip())
-        if len(question) + _SUMMARY_TOKENS > room:
+    def _ask(self, prompt: Prompt, latest: str, room: int) -> str:
+        """Let the model summarise what it sees; empty if the context has not even room for the request.
+
+        What has no room beside the summary is left out at the end, so that the rest is still in the cache; ``latest``,
+        the last answer, is then told again as far as there is room.
+        """
+        request = assets.render_prompt("compact.md").strip()
+        known = room - _SUMMARY_TOKENS - prompt.follow_cost(request)
+        if known < len(prompt):
+            request = assets.render_prompt("compact_cut.md", latest=latest[: room // _LATEST_SHARE], request=request)
+            known = room - _SUMMARY_TOKENS - prompt.follow_cost(request)
+        if known <= prompt.stable_tokens:
             return ""
+        question = Prompt(self._engine.vocabulary)
+        question.restore(prompt.ids[:known], prompt.stable_tokens)
+        question.follow(request)
         self._job = job = self._engine.submit(
             Request(question.ids, _SUMMARY_TOKENS, stable_tokens=question.stable_tokens)
         )

@@ -11,6 +11,7 @@ import pytest
 
 from khepri import paths
 from khepri.agent.commands import COMMANDS, Outcome, Wish, find_command, is_command, run_command
+from khepri.agent.compact import NO_SUMMARY
 from khepri.agent.conversation import Conversation
 from khepri.agent.events import (
     ChangesApplied,
@@ -267,7 +268,8 @@ def test_a_full_context_is_summarised_once_and_visibly_and_the_file_keeps_everyt
             break
     compacted = next(event for event in happened if isinstance(event, Compacted))
     assert any(isinstance(event, Compacting) for event in happened)
-    assert "0: what of this" in compacted.summary
+    assert f"{number - 1}: what of this" in compacted.summary
+    assert NO_SUMMARY not in compacted.summary
     assert compacted.after_tokens < compacted.before_tokens
     history = conversation.history
     assert len(history.turns) == number + 1
@@ -316,6 +318,29 @@ def test_a_conversation_is_summarised_when_the_user_asks_and_goes_on_from_it(
     conversation.close()
     assert text.count("Where is retry?") == 1
     assert "Summary of our conversation" in text
+
+
+@pytest.mark.parametrize("left_tokens", [0, 100])
+def test_a_context_that_is_full_to_the_end_is_summarised_nevertheless(
+    make: MakeConversation, prompts: list[tuple[int, ...]], left_tokens: int
+) -> None:
+    conversation = make(context_tokens=2048)
+    ask(conversation, "Where is retry?")
+    session = conversation.session
+    assert session is not None
+    told = session._context._prompt
+    assert told is not None
+    told.reply([session._engine.vocabulary.tokenize("x")[0]] * (2048 - left_tokens - len(told)))
+    started = run(conversation, "/compact")
+    assert started.task is not None
+    summary = next(event.summary for event in started.task.events() if isinstance(event, Compacted))
+    text = b"".join(session._engine.vocabulary.piece(token) for token in prompts[-1]).decode("utf-8", "replace")
+    answer = conversation.history.turns[0].answer
+    conversation.close()
+    assert NO_SUMMARY not in summary
+    assert prompts[-1][:1024] == told.ids[:1024]  # what is still in the cache
+    assert f"Your last answer was:\n{answer[:20]}" in text
+    assert text.count("Summarise this conversation") == 1
 
 
 def run(conversation: Conversation, line: str) -> Outcome:
