@@ -36,7 +36,7 @@ def sessions_text(sessions: Sequence[SessionInfo], now: datetime) -> str:
 def models_text(models: Iterable[Model], current: str) -> str:
     """Return the models on this machine, the one in use marked."""
     rows = [
-        f"| {'**' if model.name == current else ''}{model.name}{'**' if model.name == current else ''} "
+        f"| {f'**{model.name}** (in use)' if model.name == current else model.name} "
         f"| {model.quantization} | {describe_size(model.size_bytes)} | {model.source} |"
         for model in models
     ]

@@ -59,6 +59,7 @@ def test_every_command_has_words_for_a_line(khepri: Command) -> None:
     assert code == 0
     for words in (
         "/compact: go on",
+        "(in use)",
         "max_tokens",
         "terminal's own colours",
         "Not looked at any more",
