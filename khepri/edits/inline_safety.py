@@ -11,7 +11,7 @@ from collections.abc import Container, Iterator, Mapping
 from copy import deepcopy
 from typing import Final
 
-from khepri.edits.inline_calls import end_of, passed
+from khepri.edits.inline_calls import calls_of, passed
 from khepri.edits.inline_order import ACTING
 
 _CLOSED: Final = (
@@ -84,7 +84,7 @@ def tied(function: ast.FunctionDef) -> str:
 
 def is_called(text: str, meant: Container[tuple[int, int]]) -> bool:
     """Tell if a Python file calls what some of its names, known by their ends, stand for."""
-    return any(isinstance(node, ast.Call) and end_of(node.func) in meant for node in ast.walk(ast.parse(text)))
+    return any(True for _ in calls_of(text, meant))
 
 
 def _within(body: list[ast.stmt]) -> Iterator[ast.AST]:
@@ -119,8 +119,7 @@ def repeated_call(function: ast.FunctionDef, text: str, meant: Container[tuple[i
         SyntaxError: The file is no Python.
     """
     uses = _uses(function)
-    calls = (each for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Call))
-    for call in (each for each in calls if end_of(each.func) in meant):
+    for call, _ in calls_of(text, meant):
         for parameter, value in passed(function, call).items():
             once = ACTING if uses[parameter] == 0 else (*ACTING, *_MAKING)
             if uses[parameter] != 1 and any(isinstance(node, once) for node in ast.walk(value)):
@@ -142,12 +141,10 @@ def torn_call(function: ast.FunctionDef, text: str, meant: Container[tuple[int, 
     returned = [each.value for each in ast.walk(function) if isinstance(each, ast.Return) and each.value is not None]
     is_open = any(not isinstance(value, _CLOSED) for value in returned)
     torn = {node.id for node, parent in _with_parents(function) if isinstance(node, ast.Name) and _tears(node, parent)}
-    for node, parent in _with_parents(ast.parse(text)):
-        if not (isinstance(node, ast.Call) and end_of(node.func) in meant):
-            continue
-        opened = {name: value for name, value in passed(function, node).items() if not isinstance(value, _CLOSED)}
-        if (is_open and _tears(node, parent)) or (torn & opened.keys() and not _means_the_same(function, opened)):
-            return node.lineno
+    for call, parents in calls_of(text, meant):
+        opened = {name: value for name, value in passed(function, call).items() if not isinstance(value, _CLOSED)}
+        if (is_open and _tears(call, parents[0])) or (torn & opened.keys() and not _means_the_same(function, opened)):
+            return call.lineno
     return None
 
 
