@@ -7,7 +7,7 @@ A pattern is code with holes: ``$NAME`` stands for one node and ``$$$NAME`` for 
 import re
 from typing import Final
 
-from khepri.edits.accounting import HOLE, nameless
+from khepri.edits.accounting import HOLE, named, nameless
 from khepri.edits.change import FileChange, change_set
 from khepri.edits.exact import replace_text
 from khepri.edits.filling import fill
@@ -26,7 +26,9 @@ _LANGUAGES: Final = frozenset(
 )
 """Grammars of ours that ast-grep has under the same name; it panics on others."""
 _MOST_SHOWN: Final = 5
-_WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{2,}")
+_WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_BARE: Final = re.compile(r"[\s()\[\]{}.,:;]*")
+"""What is left of a pattern that is nothing but holes and the marks between them: any code has such a shape."""
 
 
 def replace_code(
@@ -58,7 +60,7 @@ def replace_code(
         raise EditRefusedError(
             Refusal.NOT_POSSIBLE, f"{missing[0]} is in the replacement and not in the pattern", "name the same holes"
         )
-    if not _WORD.search(HOLE.sub("", pattern)):
+    if _BARE.fullmatch(HOLE.sub("", named(pattern))):
         raise EditRefusedError(
             Refusal.NOT_POSSIBLE, f"the pattern {pattern[:60]!r} would match anything", "write some code into it"
         )
