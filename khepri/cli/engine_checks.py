@@ -56,6 +56,7 @@ _FEATURES: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 _ESSENTIAL: Final = frozenset({"AVX2", "F16C", "FMA", "NEON", "DOTPROD"})
+_COMPILED_IN_BY_MAKE_FAST: Final = frozenset({"AVX_VNNI", "AVX512", "AVX512_VBMI", "AVX512_VNNI", "AVX512_BF16"})
 _OPTIONAL: Final = frozenset({"AMX_INT8", "SME"})
 
 
@@ -203,12 +204,24 @@ def backend_line(facts: Facts, config: Config) -> Check:
         return choice.as_check("backend")
     measured = "; ".join(candidate.describe() for candidate in choice.candidates)
     known = " (known from an earlier measurement)" if choice.was_cached else ""
-    detail = f"{choice.backend}, {choice.reason}{known}{f'; {measured}' if measured else ''}"
+    detail = f"{choice.backend}, {choice.reason}{known}{f'; {measured}' if measured else ''}{_left_unused(facts)}"
     if not choice.is_final:
         return warning(
             "backend", f"{detail}; other programs kept the cores busy", "it is measured anew at the next start"
         )
     return ok("backend", detail)
+
+
+def _left_unused(facts: Facts) -> str:
+    """Return what of the processor the fork leaves unused; of llama.cpp the line on the library says it."""
+    is_fork = isinstance(facts.choice, Choice) and facts.choice.backend is BackendName.IK_LLAMA
+    if not is_fork or isinstance(facts.measured, Failure):
+        return ""
+    offered = {name for flag, name in _FEATURES.items() if flag in facts.cpu.features}
+    unused = offered & _COMPILED_IN_BY_MAKE_FAST - set(facts.measured.features)
+    if not unused:
+        return ""
+    return f"; compiled without {in_words(sorted(unused))}, which this processor has (`make fast` compiles it in)"
 
 
 def settings_line(facts: Facts, config: Config) -> Check:

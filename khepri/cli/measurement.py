@@ -61,6 +61,8 @@ class Measurement:
     """Speed of the better of two prefills of ``PREFILL_TOKENS``."""
     decode_tokens_per_s: float
     """Speed of ``DECODE_TOKENS`` single passes, without any draft."""
+    features: tuple[str, ...]
+    """CPU features and build options that the library which ran it was compiled with."""
 
 
 def read_library(command: Sequence[str] = ()) -> Library:
@@ -94,7 +96,7 @@ def measure(
     """
     plain = json.dumps({**asdict(options), "model_path": str(options.model_path)})
     answer = _ask(command or _child_command("measure", plain), timeout_s, progress)
-    return Measurement(**answer)  # type: ignore[arg-type]
+    return Measurement(**{**answer, "features": tuple(answer["features"])})  # type: ignore[arg-type]
 
 
 def _child_command(*arguments: str) -> list[str]:
@@ -227,6 +229,7 @@ def _measure(options: LoadOptions, clock: Callable[[], float] = time.perf_counte
             load_s=load_s,
             prefill_tokens_per_s=prefill_tokens_per_s,
             decode_tokens_per_s=decode_tokens_per_s,
+            features=backend.capabilities.features,
         )
     finally:
         backend.close()

@@ -29,6 +29,7 @@ MEASURED = Measurement(
     load_s=1.0,
     prefill_tokens_per_s=100.0,
     decode_tokens_per_s=20.0,
+    features=("AVX", "AVX2"),
 )
 FACTS = Facts(
     cpu=CPU,
@@ -54,6 +55,14 @@ def test_a_sound_machine_has_no_advice_to_take() -> None:
     assert list(found) == ["cpu", "library", "model", "backend", "settings", "speed", "memory"]
     assert {line.status for line in found.values()} == {Status.OK}
     assert not any(line.advice for line in found.values())
+
+
+def test_a_fork_that_was_compiled_without_what_the_processor_has_is_told_with_the_command_that_compiles_it_in() -> None:
+    fork = replace(FACTS, choice=Choice(BackendName.IK_LLAMA, "1.4 times as fast as llama_cpp"))
+    assert "without AVX512, which this processor has (`make fast`" in lines(fork)["backend"].detail
+    compiled = replace(fork, measured=replace(MEASURED, features=("AVX", "AVX2", "AVX512")))
+    assert "make fast" not in lines(compiled)["backend"].detail
+    assert "make fast" not in lines(FACTS)["backend"].detail
 
 
 def test_a_library_without_avx2_on_a_processor_that_has_it_is_a_warning_with_the_command_that_rebuilds() -> None:
