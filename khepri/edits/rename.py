@@ -5,7 +5,7 @@ import keyword
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
 from khepri.edits.accessors import is_accessor, with_accessors
@@ -14,6 +14,7 @@ from khepri.edits.class_bodies import rename_before_bound
 from khepri.edits.class_patterns import is_pattern_keyword, with_class_patterns
 from khepri.edits.exact import replace_text
 from khepri.edits.fixtures import is_fixture, with_fixture_uses
+from khepri.edits.foreign import Foreign
 from khepri.edits.imports import Modules, check_imports, check_passed_on, passing_modules, star_passers
 from khepri.edits.leftovers import leftovers
 from khepri.edits.locate import Source, Target, find_target, read_python
@@ -71,11 +72,19 @@ def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refac
         _refuse_taken(target, new_name)
     project = RopeProject(workspace, hides_async=True)
     unsure: dict[str, None] = {}
+    foreign = Foreign(workspace)
+
+    @cache
+    def foreign_ends(file: str, text: str) -> frozenset[int]:
+        return foreign.ends(file, text, old)
 
     def decide(occurrence: "Occurrence", *, is_meant: bool) -> bool:
         if is_accessor(occurrence.tools.pymodule.source_code, *occurrence.get_word_range()):
             return False
         if is_pattern_keyword(occurrence.tools.pymodule.source_code, occurrence.get_word_range()[0], old):
+            return False
+        place = occurrence.get_word_range()[1]
+        if place in foreign_ends(occurrence.resource.path, occurrence.tools.pymodule.source_code):
             return False
         unsure[f"{occurrence.resource.path}:{occurrence.lineno}"] = None
         # An argument of a call that nobody knows belongs to something else, whoever else has the name.

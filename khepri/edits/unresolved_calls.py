@@ -7,9 +7,10 @@ takes the parameter; otherwise it is left and told.
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from khepri.edits.calls import calls_of, definitions_of, parameters_of
+from khepri.edits.calls import Call, calls_of, definitions_of, parameters_of
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
+from khepri.edits.foreign import Foreign
 from khepri.edits.locate import Target
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename import shown
@@ -24,6 +25,8 @@ class _File:
     after: bytes
     text: str
     """What is proposed."""
+    calls: tuple[Call, ...]
+    """Those that may be of the function."""
 
 
 def with_unresolved(
@@ -45,7 +48,7 @@ def with_unresolved(
     unsure = []
     for file in files:
         text = file.text
-        for call in sorted(calls_of(text, target.name), key=lambda each: -each.opening):
+        for call in sorted(file.calls, key=lambda each: -each.opening):
             if old not in call.passed:
                 continue
             is_meant = (file.path, call.opening) in meant
@@ -86,9 +89,7 @@ def refuse_unresolved(workspace: Workspace, changes: ChangeSet, target: Target, 
 
 def _passing(files: list[_File], function: str, name: str) -> tuple[list[str], bool]:
     """Return the places of the calls that pass a parameter by name, and whether no definition takes it any more."""
-    places = [
-        f"{file.path}:{call.line}" for file in files for call in calls_of(file.text, function) if name in call.passed
-    ]
+    places = [f"{file.path}:{call.line}" for file in files for call in file.calls if name in call.passed]
     taking = (function for file in files for each in definitions_of(file.text, function) if name in parameters_of(each))
     return places, not any(taking)
 
@@ -97,6 +98,7 @@ def _files(workspace: Workspace, changes: ChangeSet, target: Target) -> list[_Fi
     """Return the Python files that hold the name of a function, with what is proposed for them."""
     changed = {change.path: change for change in changes.files}
     found = []
+    foreign = Foreign(workspace)
     for path in workspace.files():
         if not path.endswith(".py"):
             continue
@@ -104,7 +106,10 @@ def _files(workspace: Workspace, changes: ChangeSet, target: Target) -> list[_Fi
         before = change.before if change else workspace.read(path)
         after = change.after if change else before
         if before is not None and after is not None and target.name.encode() in after:
-            found.append(_File(path, before, after, decode(after).text))
+            text = decode(after).text
+            ends = foreign.ends(path, text, target.name)
+            calls = (each for each in calls_of(text, target.name) if len(text[: each.opening].rstrip()) not in ends)
+            found.append(_File(path, before, after, text, tuple(calls)))
     return found
 
 

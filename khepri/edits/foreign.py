@@ -1,0 +1,85 @@
+"""Tells which uses of a name are of something outside the repository: ``platform.system`` where a method is ``system``.
+
+What is reached from an import by dots alone is known by that import, whatever else in the repository has the name. What
+such a thing returns is not known: it may hand back an object of ours.
+"""
+
+import ast
+import builtins
+from itertools import accumulate
+
+from khepri.edits.imports import Modules, bindings_of
+from khepri.edits.workspace import Workspace
+
+
+class Foreign:
+    """What the files of a workspace have from outside. One thread; for one refactoring."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        """Note what can be imported from the workspace itself; nothing is read."""
+        self._modules = Modules(workspace)
+        tops = {name.partition(".")[0] for name in self._modules.paths}
+        # Without an __init__.py a folder is a package all the same, by each of its names.
+        parts = [path.split("/")[:-1] for path in self._modules.paths.values()]
+        packages = {path.rpartition("/")[0] for path in self._modules.paths.values() if path.endswith("/__init__.py")}
+        folders = {
+            folders[depth]
+            for folders in parts
+            for depth in range(len(folders))
+            if "/".join(folders[: depth + 1]) not in packages
+        }
+        self._own = tops | folders
+
+    def ends(self, path: str, text: str, name: str) -> frozenset[int]:
+        """Return where the uses of a name end, in characters of the text, that are of something outside.
+
+        Args:
+            path: A Python file.
+            text: What it holds; nothing is foreign in a text that cannot be parsed.
+            name: The last word of the use.
+        """
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError):
+            return frozenset()
+        imported = bindings_of(tree, self._modules.package(path))
+        bound = _bound_otherwise(tree)
+        outside = {each for each, meant in imported.items() if meant.partition(".")[0] not in self._own} - bound
+        given = set(dir(builtins)) - bound - imported.keys()
+        lines = text.split("\n")
+        starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+        found = set()
+        for node in ast.walk(tree):
+            match node:
+                case ast.Attribute(attr=last) if last == name:
+                    is_foreign = _root(node) in outside
+                case ast.Name(id=last) if last == name:
+                    is_foreign = last in outside | given
+                case _:
+                    continue
+            if is_foreign:
+                assert node.end_lineno is not None
+                line = lines[node.end_lineno - 1].encode()[: node.end_col_offset]
+                found.add(starts[node.end_lineno - 1] + len(line.decode()))
+        return frozenset(found)
+
+
+def _root(node: ast.expr) -> str:
+    """Return the name that a use begins with if only dots follow it; empty otherwise."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _bound_otherwise(tree: ast.Module) -> set[str]:
+    """Return the names that a file binds by anything but an import."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
+                found.add(name)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                found.add(name)
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                found.add(name)
+    return found

@@ -1,0 +1,71 @@
+"""What is imported from outside keeps its names, whoever else in the repository has the same ones."""
+
+from pathlib import Path
+
+from khepri.edits.parameters import remove_parameter, rename_parameter
+from khepri.edits.rename import Refactoring, rename
+from khepri.edits.workspace import Workspace
+from khepri.repo.root import Repository
+
+OURS = """class Color:
+    def system(self, sep=1): ...
+
+    def dumps(self, indent=1, sep=1): ...
+
+    def print(self, sep=1): ...
+"""
+USE = """import json
+import os.path as paths
+import platform
+from json import dumps
+
+from pkg.color import Color
+
+
+def f(color, other: Color):
+    color.system(sep=1)
+    color.dumps(indent=1)
+    color.print(sep=2)
+    platform.system(sep=1)
+    paths.os.system(sep=1)
+    json.dumps(1, indent=2, sep=4)
+    dumps(1, indent=2)
+    print(1, sep=2)
+"""
+
+
+def changed(root: Path) -> Workspace:
+    (root / "pkg").mkdir()
+    for path, text in {"pkg/__init__.py": "", "pkg/color.py": OURS, "pkg/use.py": USE}.items():
+        (root / path).write_text(text, encoding="utf-8")
+    return Workspace(Repository.open(root))
+
+
+def use_of(done: Refactoring) -> str:
+    return next((change.new_text for change in done.changes.files if change.path == "pkg/use.py"), USE)
+
+
+def test_a_method_is_renamed_on_unknown_objects_and_not_in_modules_from_outside(tmp_path: Path) -> None:
+    done = rename(changed(tmp_path), "pkg/color.py", "Color.system", "kind")
+    assert use_of(done) == USE.replace("color.system", "color.kind")
+    assert not any("pkg/use.py:13" in note for note in done.notes)
+
+
+def test_a_parameter_is_renamed_on_unknown_objects_and_not_in_calls_of_what_is_from_outside(tmp_path: Path) -> None:
+    workspace = changed(tmp_path)
+    done = rename_parameter(workspace, "pkg/color.py", "Color.dumps", "indent", "depth")
+    assert use_of(done) == USE.replace("color.dumps(indent", "color.dumps(depth")
+    done = rename_parameter(workspace, "pkg/color.py", "Color.print", "sep", "end")
+    assert use_of(done) == USE.replace("color.print(sep", "color.print(end")
+
+
+def test_a_call_of_something_from_outside_is_no_reason_to_keep_a_parameter(tmp_path: Path) -> None:
+    done = remove_parameter(changed(tmp_path), "pkg/color.py", "Color.dumps", "sep")
+    assert use_of(done) == USE
+
+
+def test_what_a_parameter_or_variable_shadows_is_not_from_outside(tmp_path: Path) -> None:
+    workspace = changed(tmp_path)
+    (tmp_path / "pkg" / "use.py").write_text("import platform\n\n\ndef f(platform):\n    platform.system()\n")
+    done = rename(workspace, "pkg/color.py", "Color.system", "kind")
+    assert "platform.kind()" in use_of(done)
