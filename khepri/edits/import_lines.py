@@ -12,6 +12,7 @@ _MOST_CHARS: Final = 110
 """A line that is longer takes no further name."""
 _FUTURE: Final = "__future__"
 _TYPING_ONLY: Final = "TYPE_CHECKING"
+_OF_THE_FILE: Final = re.compile(r"#!|#.*coding[:=]")
 _DEFINITION: Final = ("def ", "async def ", "class ", "@")
 
 ImportStatement = ast.Import | ast.ImportFrom
@@ -163,7 +164,12 @@ def _head_end(text: str, body: list[ast.stmt]) -> int:
     if body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
         return _end_line(body[0])
     head = re.match(r"(?:#.*\n)*", text)
-    return head.group().count("\n") if head else 0
+    place = head.group().count("\n") if head else 0
+    lines = text.split("\n")
+    if lines[place].strip():
+        # A comment right above the first statement speaks of that; the marks of the file come before it.
+        place = next((number for number, line in enumerate(lines) if not _OF_THE_FILE.match(line)), place)
+    return place
 
 
 def _end_line(node: ast.stmt) -> int:
@@ -187,5 +193,6 @@ def _apart(lines: list[str]) -> list[str]:
     rest = lines[_blank(lines) :]
     if not rest:
         return [""]
-    least = 2 if rest[0].startswith(_DEFINITION) else 0 if rest[0].startswith(("import ", "from ")) else 1
+    code = next((line for line in rest if not line.startswith("#")), "")
+    least = 2 if code.startswith(_DEFINITION) else 0 if rest[0].startswith(("import ", "from ")) else 1
     return [*[""] * max(least, _blank(lines)), *rest]

@@ -2,12 +2,11 @@
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from khepri.edits.change import ChangeSet, FileChange, change_set
-from khepri.edits.exact import replace_text
-from khepri.edits.import_lines import is_typing_only, with_import
+from khepri.edits.change import ChangeSet, FileChange
+from khepri.edits.import_lines import is_typing_only
 from khepri.edits.mentions import public_names, uses_of
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.workspace import Workspace
@@ -64,8 +63,8 @@ def passing_modules(modules: Modules, module: str, name: str, changes: ChangeSet
     for change in changes.files:
         if change.before is None or not change.path.endswith(".py"):
             continue
-        tree = _parse(change.before)
-        if tree is not None and any(each.name == name for each in _imports(tree, modules.package(change.path))):
+        tree = parsed(change.before)
+        if tree is not None and any(each.name == name for each in imports_in(tree, modules.package(change.path))):
             found.add(modules.name(change.path))
     return frozenset(found)
 
@@ -84,9 +83,9 @@ def star_passers(workspace: Workspace, modules: Modules, passing: frozenset[str]
     stars: dict[str, set[str]] = {}
     for path in workspace.files():
         data = workspace.read(path) if path.endswith(".py") else None
-        tree = _parse(data) if data is not None and b"import *" in data else None
+        tree = parsed(data) if data is not None and b"import *" in data else None
         if tree is not None and data is not None and name not in defined_names(data):
-            sources = {each.module for each in _imports(tree, modules.package(path), is_star=True)}
+            sources = {each.module for each in imports_in(tree, modules.package(path), is_star=True)}
             stars.setdefault(modules.name(path), set()).update(sources)
     found: set[str] = set()
     while new := {module for module, sources in stars.items() if sources & (passing | found)} - found - passing:
@@ -105,12 +104,12 @@ def check_imports(workspace: Workspace, changes: ChangeSet) -> None:
     for change in changes.files:
         if not change.path.endswith(".py") or change.after is None:
             continue
-        tree = _parse(change.after)
+        tree = parsed(change.after)
         if tree is None:
-            if change.before is None or _parse(change.before) is not None:
+            if change.before is None or parsed(change.before) is not None:
                 raise EditRefusedError(Refusal.SYNTAX, f"{change.path} would not be Python any more")
             continue
-        for each in _imports(tree, modules.package(change.path)):
+        for each in imports_in(tree, modules.package(change.path)):
             if each.name in gone.get(each.module, ()) and f"{each.module}.{each.name}" not in modules.paths:
                 raise EditRefusedError(
                     Refusal.NOT_POSSIBLE,
@@ -131,20 +130,19 @@ def check_passed_on(workspace: Workspace, changes: ChangeSet) -> None:
             gone |= _gone(change)
     after = {change.path: change.after for change in changes.files}
     modules = Modules(workspace, changes)
+
+    def read(path: str) -> bytes:
+        return (after[path] if path in after else workspace.read(path)) or b""
+
     for path in workspace.files() if gone else ():
-        data = after[path] if path in after else workspace.read(path)
-        if not path.endswith(".py") or data is None or b"__all__" not in data or b"import *" not in data:
+        data = read(path) if path.endswith(".py") else b""
+        if b"__all__" not in data or b"import *" not in data:
             continue
         text = decode(data).text
-        tree = _parse(data)
-        stars = _imports(tree, modules.package(path), is_star=True) if tree is not None else ()
-        sources = [modules.paths[each.module] for each in stars if each.module in modules.paths]
         for name in sorted(gone & public_names(text)):
-            is_there = any(
-                _passes_on((after.get(each) if each in after else workspace.read(each)) or b"", name)
-                for each in sources
-            )
-            if not uses_of(text, name) and not is_there:
+            if not uses_of(text, name) and not any(
+                _brings(each, name, modules, read, frozenset({path})) for each in _star_paths(data, path, modules)
+            ):
                 raise EditRefusedError(
                     Refusal.NOT_POSSIBLE,
                     f"{path} names {name} in its __all__ and has it by an import of everything (*)",
@@ -152,7 +150,24 @@ def check_passed_on(workspace: Workspace, changes: ChangeSet) -> None:
                 )
 
 
-def _passes_on(data: bytes, name: str) -> bool:
+def _brings(path: str, name: str, modules: Modules, read: Callable[[str], bytes], seen: frozenset[str]) -> bool:
+    """Tell if an import of everything from a file brings a name that it binds, or has in the same way itself."""
+    data = read(path)
+    if passes_on(data, name):
+        return True
+    if path in seen or name not in (public_names(decode(data).text) or {name}):
+        return False
+    return any(_brings(each, name, modules, read, seen | {path}) for each in _star_paths(data, path, modules))
+
+
+def _star_paths(data: bytes, path: str, modules: Modules) -> list[str]:
+    """Return the files of the repository from which one imports everything."""
+    tree = parsed(data) if b"import *" in data else None
+    stars = imports_in(tree, modules.package(path), is_star=True) if tree is not None else ()
+    return [modules.paths[each.module] for each in stars if each.module in modules.paths]
+
+
+def passes_on(data: bytes, name: str) -> bool:
     """Tell if an import of everything from a module brings a name that it binds itself."""
     return name in defined_names(data) and name in (public_names(decode(data).text) or {name})
 
@@ -163,13 +178,13 @@ def check_found(workspace: Workspace, change: FileChange) -> None:
     Raises:
         EditRefusedError: It does.
     """
-    tree = _parse(change.after or b"")
+    tree = parsed(change.after or b"")
     if tree is None:
         return
     modules = Modules(workspace, ChangeSet("", (change,)))
     ours = {name.partition(".")[0] for name in modules.paths}
     folders = {name.rpartition(".")[0] for name in modules.paths}
-    for each in _imports(tree, modules.package(change.path)):
+    for each in imports_in(tree, modules.package(change.path)):
         path = modules.paths.get(each.module)
         is_module = f"{each.module}.{each.name}" in modules.paths or f"{each.module}.{each.name}" in folders
         if is_module or each.module.partition(".")[0] not in ours or (path is None and each.module in folders):
@@ -206,114 +221,9 @@ def imported_from(workspace: Workspace, modules: Modules, path: str) -> frozense
     found: set[str] = set()
     for other in workspace.files():
         data = workspace.read(other) if other.endswith(".py") and other != path else None
-        if data is not None and (last in data or b"from ." in data) and (tree := _parse(data)) is not None:
-            found |= {each.name for each in _imports(tree, modules.package(other)) if each.module == name}
+        if data is not None and (last in data or b"from ." in data) and (tree := parsed(data)) is not None:
+            found |= {each.name for each in imports_in(tree, modules.package(other)) if each.module == name}
     return frozenset(found)
-
-
-def redirect_imports(workspace: Workspace, changes: ChangeSet, name: str, old: str, new: str) -> ChangeSet:
-    """Let every import of a name from the module in the file ``old`` name the one in ``new``.
-
-    rope follows absolute imports where the name is used; a relative one stays beside the new one, and one that only
-    passes the name on stays as it is. Who has the name by an import of everything (``*``) gets one of its own.
-    """
-    modules = Modules(workspace, changes)
-    source, destination = modules.name(old), modules.name(new)
-    known = {change.path: change for change in changes.files}
-    files = dict(known)
-    left = known[old].after or b"" if old in known else b""
-    is_passed_on = _passes_on(left, name)
-    for path in workspace.files():
-        change = known.get(path)
-        data = change.after if change is not None else workspace.read(path)
-        is_concerned = data is not None and (name.encode() in data or b"import *" in data)
-        if not path.endswith(".py") or path in (old, new) or data is None or not is_concerned:
-            continue
-        text = decode(data).text
-        redirected = _redirected(text, modules.package(path), name, source, destination)
-        if not is_passed_on and not name.startswith("_") and _has_by_star(text, modules.package(path), name, source):
-            redirected = with_import(redirected, f"from {destination} import {name}")
-        if redirected != text:
-            before = change.before if change is not None else data
-            files[path] = FileChange(path, before, replace_text(data, redirected))
-    return change_set(changes.title, list(files.values()))
-
-
-def _has_by_star(text: str, package: str, name: str, source: str) -> bool:
-    """Tell if a module uses or passes on a name that it has by an import of everything."""
-    tree = _parse(text.encode()) if "import *" in text else None
-    if tree is None or not any(each.module == source for each in _imports(tree, package, is_star=True)):
-        return False
-    return bool(uses_of(text, name)) or name in (public_names(text) or {name})
-
-
-def _redirected(text: str, package: str, name: str, source: str, destination: str) -> str:
-    tree = _parse(text.encode())
-    if tree is None:
-        return text
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    has_new = any(each.name == name and each.module == destination for each in _imports(tree, package))
-    lines = text.split("\n")
-    for node in sorted(found, key=lambda each: -each.lineno):
-        moved = [alias for alias in node.names if alias.name == name]
-        if not moved or next(_imports(ast.Module([node], []), package)).module != source:
-            continue
-        kept = [alias for alias in node.names if alias.name != name]
-        new = [] if has_new else [ast.ImportFrom(destination, moved, 0)]
-        indent = lines[node.lineno - 1][: node.col_offset]
-        statements = [*([ast.ImportFrom(node.module, kept, node.level)] if kept else []), *new]
-        assert node.end_lineno is not None
-        lines[node.lineno - 1 : node.end_lineno] = [indent + ast.unparse(statement) for statement in statements]
-    return "\n".join(lines)
-
-
-def refuse_circle(workspace: Workspace, changes: ChangeSet) -> None:
-    """Refuse a change by which a module comes to import a name from one that needs it first, as Python cannot do.
-
-    Raises:
-        EditRefusedError: It would.
-    """
-    modules = Modules(workspace, changes)
-    proposed = {change.path: change for change in changes.files if change.path.endswith(".py")}
-    for path, change in proposed.items():
-        before = _needed(change.before or b"", path, modules)
-        for other in sorted(_needed(change.after or b"", path, modules) - before):
-            way: dict[str, str] = {other: path}
-            queue = [other]
-            while queue and path not in way:
-                here = queue.pop()
-                data = proposed[here].after if here in proposed else workspace.read(here)
-                for next_ in sorted(_needed(data or b"", here, modules) - way.keys()):
-                    way[next_] = here
-                    queue.append(next_)
-            if path in way:
-                last = way[path]
-                circle = "each other" if last == other else f"each other, by way of {last}"
-                raise EditRefusedError(
-                    Refusal.NOT_POSSIBLE,
-                    f"{path} and {other} would import from {circle}",
-                    "move what it needs along with it, or choose another file",
-                )
-
-
-def _needed(data: bytes, path: str, modules: Modules) -> set[str]:
-    """Return the files whose names a module imports before anything else of it runs."""
-    tree = _parse(data)
-    top = ast.Module([node for node in tree.body if isinstance(node, ast.ImportFrom)], []) if tree is not None else None
-    found = set()
-    around = modules.name(path).split(".")
-    both = (
-        [each for star in (True, False) for each in _imports(top, modules.package(path), is_star=star)] if top else []
-    )
-    for each in both:
-        # A submodule is there as soon as its own import is done.
-        if f"{each.module}.{each.name}" not in modules.paths:
-            found.add(each.module)
-        # The packages that it lies in come first, unless they have begun already.
-        parts = each.module.split(".")
-        packages = (parts[:number] for number in range(1, len(parts)))
-        found |= {".".join(package) for package in packages if package != around[: len(package)]}
-    return {modules.paths[name] for name in found if name in modules.paths} - {path}
 
 
 def _gone(change: FileChange) -> frozenset[str]:
@@ -338,7 +248,7 @@ def bindings_of(tree: ast.Module, package: str) -> dict[str, str]:
 
 def star_sources(tree: ast.Module, package: str) -> frozenset[str]:
     """Return the modules that a module imports everything from."""
-    return frozenset(each.module for each in _imports(tree, package, is_star=True))
+    return frozenset(each.module for each in imports_in(tree, package, is_star=True))
 
 
 def _module_of(node: ast.ImportFrom, package: str) -> str:
@@ -346,7 +256,7 @@ def _module_of(node: ast.ImportFrom, package: str) -> str:
     return ".".join([*base, *([node.module] if node.module else [])])
 
 
-def _imports(tree: ast.Module, package: str, *, is_star: bool = False) -> Iterator[_Import]:
+def imports_in(tree: ast.Module, package: str, *, is_star: bool = False) -> Iterator[_Import]:
     """Yield what is imported by its name from modules, or else everything that is imported without one."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.ImportFrom):
@@ -362,7 +272,7 @@ def defined_names(data: bytes) -> frozenset[str]:
 
     What only type checkers see is not there when the module runs.
     """
-    tree = _parse(data)
+    tree = parsed(data)
     names: set[str] = set()
     queue: list[ast.AST] = list(tree.body) if tree is not None else []
     while queue:
@@ -384,7 +294,8 @@ def defined_names(data: bytes) -> frozenset[str]:
     return frozenset(names)
 
 
-def _parse(data: bytes) -> ast.Module | None:
+def parsed(data: bytes) -> ast.Module | None:
+    """Return the tree of a Python file; None for what is none."""
     try:
         return ast.parse(decode(data).text)
     except (SyntaxError, ValueError, RecursionError, ToolError):

@@ -108,14 +108,15 @@ def _refuse_broken(*modules: Module) -> None:
 def _left(text: str, code: str, goal: Module, name: str, exported: Collection[str]) -> str:
     """Return the source without what only the definition needed, and with an import of it if it is still used."""
     used = (_needed(code) | quoted_names(code)) - set(exported)
-    had_typing = _TYPING_ONLY in _mentioned(text)
-    text = _without_unused(text, used, code)
-    if had_typing:
-        text = _without_unused(text, {_TYPING_ONLY}, code)
     statement = f"from {goal.name} import {name}"
+    had_typing = _TYPING_ONLY in _mentioned(text)
+    # Before the others go, so that it stands where they stood.
     if name in _needed(text) or (_STAR.search(text) and name in _mentioned(text)):
-        return with_import(text, statement)
-    return with_typing_import(text, statement) if name in quoted_names(text) else text
+        text = with_import(text, statement)
+    elif name in quoted_names(text):
+        text = with_typing_import(text, statement)
+    text = _without_unused(text, used, code)
+    return _without_unused(text, {_TYPING_ONLY}, code) if had_typing else text
 
 
 def _without_unused(text: str, names: Collection[str], code: str) -> str:

@@ -1,11 +1,13 @@
-"""Moves, extracts and inlines Python code with rope."""
+"""Moves, extracts and inlines Python code; the last two with rope."""
 
 import ast
 import re
 import textwrap
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from khepri.edits.change import ChangeSet, FileChange, change_set
+from khepri.edits.circles import refuse_circle
 from khepri.edits.coroutines import with_waiting
 from khepri.edits.creation import new_target
 from khepri.edits.exact import replace_text
@@ -17,8 +19,6 @@ from khepri.edits.imports import (
     check_passed_on,
     defined_names,
     imported_from,
-    redirect_imports,
-    refuse_circle,
 )
 from khepri.edits.inline_names import clashing_call, top_level_names
 from khepri.edits.inline_order import displaced_call
@@ -27,9 +27,10 @@ from khepri.edits.locate import Target, find_python, read_python, read_source
 from khepri.edits.mentions import public_names, without_public_name
 from khepri.edits.moving import Module, moved
 from khepri.edits.namesakes import Namesakes
+from khepri.edits.redirection import Move, named_plainly, redirect_imports
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename import Refactoring, check_name, shown
-from khepri.edits.rope_project import KeepingImports, RopeProject
+from khepri.edits.rope_project import RopeProject
 from khepri.edits.soundness import check_sound
 from khepri.edits.workspace import Workspace
 from khepri.repo.text import decode
@@ -51,56 +52,39 @@ def move(workspace: Workspace, path: str, symbol: str, destination: str) -> Refa
         )
     place = _destination(workspace, destination)
     _refuse_unreachable(workspace, target, place)
-    project = RopeProject(workspace)
-    title = f"move {target.name} to {place}"
-
-    def run() -> "RopeChanges":
-        from rope.base.change import ChangeContents
-        from rope.refactor.move import create_move
-
-        here = project.file(target.source.path)
-        there = project.file(place) if workspace.read(place) is not None else project.new_file(place)
-        refactoring = create_move(project.project, here, project.offset(target))
-        refactoring.import_tools = KeepingImports(project.project)
-        others = [file for file in project.candidates(target.name) if file not in (here, there)]
-        changes = refactoring.get_changes(there, resources=others)
-        renamed = refactoring.tools.rename_in_module(target.name, project.project.get_pymodule(there))
-        if renamed is not None:
-            changes.add_change(ChangeContents(there, renamed))
-        return changes
-
-    changes = _with_moved(workspace, project.change_of(title, run), target, place)
-    changes = redirect_imports(workspace, _public_names_moved(changes, target), target.name, target.source.path, place)
+    changes = redirect_imports(workspace, _moved(workspace, target, place), target.name, target.source.path, place)
     check_imports(workspace, changes)
     check_passed_on(workspace, changes)
     notes = check_sound(changes)
     refuse_circle(workspace, changes)
-    return Refactoring(changes, (*notes, *_named_still(workspace, project, changes, target)))
+    return Refactoring(changes, (*notes, *_named_still(workspace, changes, target)))
 
 
-def _with_moved(workspace: Workspace, changes: ChangeSet, target: Target, place: str) -> ChangeSet:
-    """Return the change of all other files with that of the two between which a definition moves."""
+def _moved(workspace: Workspace, target: Target, place: str) -> ChangeSet:
+    """Return the change of the two files between which a definition moves."""
     modules = Modules(workspace)
-    known = {change.path: change for change in changes.files}
-    before = workspace.read(place)
-    there = known[place].after if place in known else before
-    texts = {target.source.path: target.source.text, place: decode(there).text if there is not None else ""}
-    source, goal = (Module(modules.name(path), modules.package(path), path, text) for path, text in texts.items())
+    here, before = target.source, workspace.read(place)
+    source, goal = (
+        Module(modules.name(path), modules.package(path), path, text)
+        for path, text in ((here.path, here.text), (place, decode(before).text if before is not None else ""))
+    )
+    goal = replace(goal, text=named_plainly(goal.text, goal.package, Move(target.name, source.name, goal.name)))
     lines = target.start_line, target.end_line
-    left, received = moved(source, goal, target.name, lines, imported_from(workspace, modules, target.source.path))
-    gone = FileChange(target.source.path, target.source.data, replace_text(target.source.data, left))
-    after = received.encode() if there is None else replace_text(there, received)
-    return change_set(changes.title, {**known, gone.path: gone, place: FileChange(place, before, after)}.values())
+    left, received = moved(source, goal, target.name, lines, imported_from(workspace, modules, here.path))
+    after = received.encode() if before is None else replace_text(before, received)
+    gone = FileChange(here.path, here.data, replace_text(here.data, left))
+    changes = change_set(f"move {target.name} to {place}", [gone, FileChange(place, before, after)])
+    return _public_names_moved(changes, target)
 
 
-def _named_still(workspace: Workspace, project: RopeProject, changes: ChangeSet, target: Target) -> list[str]:
+def _named_still(workspace: Workspace, changes: ChangeSet, target: Target) -> list[str]:
     """Return a note on where what has moved is still named by its old module: in strings, which tests patch by."""
     name = f"{Modules(workspace).name(target.source.path)}.{target.name}"
     after = {change.path: change.after for change in changes.files}
     places = []
-    for path in sorted({*after, *(file.path for file in project.candidates(target.name))}):
+    for path in sorted({*after, *(path for path in workspace.files() if path.endswith(".py"))}):
         data = after[path] if path in after else workspace.read(path)
-        lines = decode(data).text.split("\n") if data is not None else []
+        lines = decode(data).text.split("\n") if data is not None and name.encode() in data else []
         pattern = re.compile(rf"(?<![\w.]){re.escape(name)}(?!\w)")
         places += [f"{path}:{number}" for number, line in enumerate(lines, 1) if pattern.search(line)]
     return [f"{name} still stands in {shown(places)}, and is not there any more"] if places else []

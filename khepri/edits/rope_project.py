@@ -16,8 +16,6 @@ from rope.base.exceptions import RopeError
 from rope.base.fscommands import unicode_to_file_data
 from rope.base.prefs import ImportPrefs, Prefs
 from rope.base.project import Project
-from rope.base.resources import File
-from rope.refactor.importutils import ImportTools
 
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
@@ -28,8 +26,7 @@ from khepri.errors import ToolError
 from khepri.repo.text import decode
 
 if TYPE_CHECKING:
-    from rope.base.pyobjects import PyModule
-    from rope.base.resources import Folder, Resource
+    from rope.base.resources import File, Folder, Resource
 
 
 # rope takes the names in ``__all__`` for uses: it imports ``__all__`` itself from module to module, and keeps imports
@@ -119,23 +116,6 @@ class _Project(Project):  # type: ignore[misc]
         return [self.get_folder(top) if top else self.root for top in sorted(tops)]
 
 
-class _NewFile(File):  # type: ignore[misc]
-    def read_bytes(self) -> bytes:
-        return b""
-
-    def exists(self) -> bool:
-        return True
-
-
-class KeepingImports(ImportTools):  # type: ignore[misc]
-    """rope's work on imports, but for taking away those that nothing seems to use: they may be there for others."""
-
-    def organize_imports(self, pymodule: "PyModule", *, unused: bool = False, **options: object) -> str | None:
-        """Mend the imports of a module; see rope."""
-        text: str | None = super().organize_imports(pymodule, unused=False, **options)
-        return text
-
-
 class RopeProject:
     """A repository as rope sees it. One thread; it remembers what it parsed, so one serves several refactorings."""
 
@@ -165,10 +145,6 @@ class RopeProject:
         """Return where in a file's own text a place of rope's is: the other way round than ``place``."""
         veiled = text.replace(_PUBLIC, _VEILED)
         return place - veiled.count(_VEILED, 0, place) * (len(_VEILED) - len(_PUBLIC))
-
-    def new_file(self, path: str) -> "File":
-        """Return a file that does not exist yet as an empty one."""
-        return _NewFile(self.project, path)
 
     def candidates(self, name: str) -> "list[File]":
         """Return the Python files that hold a name at all: what a refactoring of it need look at."""

@@ -195,7 +195,7 @@ def test_other_files_keep_what_they_import_and_pass_on(tmp_path: Path) -> None:
     changes = move(_repository(tmp_path, files), "pkg/net.py", "f", "pkg/goal.py").changes
     after = {change.path: change.new_text for change in changes.files}
     assert after["pkg/net.py"] == "import os\n\n\ndef g(): ...\n"
-    assert after["pkg/use.py"] == "from pkg.net import g, os\nfrom pkg.goal import f\n\nprint(f)\n"
+    assert after["pkg/use.py"] == "from pkg.net import g\nfrom pkg.goal import f\nfrom pkg.net import os\n\nprint(f)\n"
     assert "from pkg.goal import f\n" in after["pkg/all.py"]
     assert "from pkg.goal import f\n" in after["pkg/open.py"]
     assert "pkg/few.py" not in after
