@@ -116,11 +116,11 @@ def extract(workspace: Workspace, path: str, start_line: int, end_line: int, new
     title = f"extract {new_name} from {source.path}:{start_line}-{end_line}"
 
     def run() -> "RopeChanges":
-        from rope.refactor.extract import ExtractMethod
+        from khepri.edits.rope_extract import extract_function
 
         start = project.place(source.text, sum(len(line) + 1 for line in lines[: start_line - 1]))
         end = project.place(source.text, sum(len(line) + 1 for line in lines[:end_line]))
-        return ExtractMethod(project.project, project.file(source.path), start, end).get_changes(new_name)
+        return extract_function(project.project, project.file(source.path), start, end, new_name)
 
     extracted = [_spaced(change, new_name) for change in project.change_of(title, run).files]
     waiting = [with_waiting(change, new_name) for change in extracted]

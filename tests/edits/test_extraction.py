@@ -166,6 +166,52 @@ def output(text: str) -> str:
             "    return a\n"
             "print(f('1'), f('q'))\n",
         ),
+        (
+            3,
+            4,
+            "def f(p):\n"
+            "    n = 1\n"
+            "    a = [(k, v) for k, v in p if k]\n"
+            "    b = len(a) + sum(map(lambda q: q + n, [1]))\n"
+            "    return [k + v for k, v in a], b, {q: f'{k}{v}' for q, (k, v) in enumerate(a)}\n"
+            "print(f([(0, 1), (2, 3)]))\n",
+        ),
+        (
+            5,
+            6,
+            "def f(x):\n"
+            "    try:\n"
+            "        return 1 / x\n"
+            "    except ZeroDivisionError as error:\n"
+            "        if error.args:\n"
+            "            print(error)\n"
+            "        return str(error)\n"
+            "print(f(0))\n",
+        ),
+        (
+            3,
+            4,
+            "def f(x):\n"
+            "    import os.path\n"
+            "    name = os.path.join('a', x)\n"
+            "    print(name)\n"
+            "    return name, os.sep\n"
+            "print(f('b'))\n",
+        ),
+        (
+            2,
+            3,
+            "def f(x):\n"
+            "    from os import path as p\n"
+            "    name = p.join('a', x)\n"
+            "    return name, p.sep\n"
+            "print(f('b'))\n",
+        ),
+        (
+            3,
+            5,
+            "def f(x):\n    n = 1\n    def g(y=n):\n        return y + x\n    z = g()\n    return z\nprint(f(3))\n",
+        ),
     ],
 )
 def test_the_function_does_what_the_lines_did(tmp_path: Path, first: int, last: int, text: str) -> None:

@@ -1,0 +1,116 @@
+"""Extracts a function with rope, and tells it which names some lines read and bind where rope does not know.
+
+rope overlooks what an ``import`` and an ``except … as`` bind, takes the variables of a comprehension or a lambda for
+those of the function around it, and does not look at the defaults and decorators of a function inside.
+"""
+
+import ast
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rope.base.change import ChangeContents, ChangeSet
+from rope.refactor.extract import (
+    ExtractMethod,
+    _ExtractInfo,
+    _ExtractMethodParts,
+    _ExtractPerformer,
+    _FunctionInformationCollector,
+    _parse_text,
+)
+
+if TYPE_CHECKING:
+    from rope.base.project import Project
+    from rope.base.resources import File
+
+_SETS = ("prewritten", "written", "maybe_written", "postwritten", "read", "postread")
+
+
+def extract_function(project: "Project", file: "File", start: int, end: int, name: str) -> ChangeSet:
+    """Return rope's change by which some code becomes a function or method.
+
+    Args:
+        project: Where the file is.
+        file: A Python file.
+        start: Where the code begins, in characters of what rope sees.
+        end: Where it ends.
+        name: What the function is called.
+
+    Raises:
+        RopeError: rope refuses.
+    """
+    checked = ExtractMethod(project, file, start, end)
+    info = _ExtractInfo(project, file, checked.start_offset, checked.end_offset, name, False, False, False)
+    info.kind = ExtractMethod.kind
+    changes = ChangeSet(f"Extract {name}")
+    changes.add_change(ChangeContents(file, _Performer(info).extract()))
+    return changes
+
+
+class _Names(_FunctionInformationCollector):  # type: ignore[misc]
+    """Which names are read and bound before, in and after the lines."""
+
+    def _Import(self, node: ast.Import | ast.ImportFrom) -> None:
+        for alias in node.names:
+            self._written_variable(alias.asname or alias.name.partition(".")[0], node.lineno)
+
+    _ImportFrom = _Import
+
+    def _ExceptHandler(self, node: ast.ExceptHandler) -> None:
+        if node.type is not None:
+            self.visit(node.type)
+        if node.name is not None:
+            self._written_variable(node.name, node.lineno)
+        for child in node.body:
+            self.visit(child)
+
+    def _FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        if self.is_global or not self.host_function:
+            defaults = (each for each in (*node.args.defaults, *node.args.kw_defaults) if each is not None)
+            for child in (*node.decorator_list, *defaults):
+                self.visit(child)
+        super()._FunctionDef(node)
+
+    def _Lambda(self, node: ast.Lambda) -> None:
+        for child in (*node.args.defaults, *node.args.kw_defaults):
+            if child is not None:
+                self.visit(child)
+        with self._own({each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)}):
+            self.visit(node.body)
+
+    def _comp_exp(self, node: ast.AST) -> None:
+        generators: Sequence[ast.comprehension] = node.generators  # type: ignore[attr-defined]
+        # What comes first is read outside.
+        self.visit(generators[0].iter)
+        targets = (each for generator in generators for each in ast.walk(generator.target))
+        with self._own({each.id for each in targets if isinstance(each, ast.Name)}):
+            for child in ast.iter_child_nodes(node):
+                self.visit(child)
+
+    @contextmanager
+    def _own(self, names: set[str]) -> Iterator[None]:
+        """Leave what happens to some names out: they are others inside."""
+        before = {each: set(getattr(self, each)) for each in _SETS}
+        yield
+        for each in _SETS:
+            for name in names - before[each]:
+                getattr(self, each).discard(name)
+
+
+class _Parts(_ExtractMethodParts):  # type: ignore[misc]
+    def _create_info_collector(self) -> _Names:
+        before = self.info.scope.get_start() - 1
+        start, end = (line - before for line in self.info.region_lines)
+        names = _Names(start, end, self.info.global_)
+        first, last = self.info.scope_region
+        names.visit(_parse_text(self.info.source[first:last]))
+        return names
+
+
+class _Performer(_ExtractPerformer):  # type: ignore[misc]
+    def _find_definition(self, collector: object) -> None:
+        parts = _Parts(self.info)
+        collector.definition = parts.get_definition()  # type: ignore[attr-defined]
+        collector.body_pattern = parts.get_body_pattern()  # type: ignore[attr-defined]
+        collector.replacement_pattern = parts.get_replacement_pattern()  # type: ignore[attr-defined]
+        collector.checks = parts.get_checks()  # type: ignore[attr-defined]
