@@ -4,6 +4,7 @@ A program that is not here may run any of its words, as hundreds do, from ``setp
 """
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from khepri.agent.shell_words import Assignment, Word
@@ -23,23 +24,59 @@ QUIET: Final = frozenset(
 """Programs whose words are only data to them."""
 QUIET_GIT: Final = frozenset(
     (
-        "add am apply blame branch cat-file check-ignore checkout cherry cherry-pick clean commit count-objects "
-        "describe diff diff-tree fetch fsck gc grep init log ls-files ls-remote ls-tree merge merge-base mv name-rev "
-        "prune pull push range-diff reflog remote reset restore rev-list rev-parse revert rm shortlog show show-ref "
-        "stash status switch tag version whatchanged worktree"
+        "add am apply archive blame branch cat-file check-ignore checkout cherry cherry-pick clean commit count- "
+        "objects describe diff diff-files diff-tree fetch for-each-ref fsck gc grep hash-object init log ls-files ls- "
+        "remote ls-tree merge merge-base mv name-rev notes prune pull push range-diff reflog remote reset restore "
+        "rev-list rev-parse revert rm shortlog show show-ref stash status switch tag version whatchanged worktree"
     ).split()
 )
 """Commands of git whose words are only data, but for those that ``GIT_HELPER`` finds."""
+GIT_RUNNING: Final = {
+    "rebase": re.compile(r"-\w*x|--e"),
+    "submodule": re.compile("foreach"),
+    "bisect": re.compile("run"),
+    "clone": re.compile(r"-\w*[uc]|--(?:up|co|te)|ext::"),
+}
+"""Other commands of git, and the beginning of a word with which they run something.
+
+Those that are not here always may: what ``config`` sets may be a program to run, and an unknown one may be an alias.
+"""
 GIT_HELPER: Final = re.compile(r"-O|--(?:up|rec|ex|op)|ext::")
 """The beginning of a word that names a program which git runs."""
+GOES: Final = frozenset({"cd", "pushd", "popd"})
+"""Commands after which the next ones are run in another folder."""
 RUNS_TARGETS: Final = frozenset({"make", "gmake", "ninja", "tox", "nox"})
 """Programs whose plain words name something in a file of theirs."""
 RUNS_SCRIPTS: Final = frozenset({"python", "pypy", "perl", "ruby", "node", "php", "lua", "luajit", "Rscript"})
 """Interpreters: their words are a script's, unless they are code."""
-CODE_MODULES: Final = frozenset({"timeit"})
-"""Modules of Python whose own words are code."""
-MORE_POWER: Final = frozenset({"sudo", "doas", "su", "pkexec", "chroot", "unshare"})
+CODE_MODULES: Final = frozenset({"timeit", "code", "asyncio", "pdb"})
+"""Modules of Python whose own words or input are code."""
+RUNS_FOLDERS: Final = frozenset(
+    (
+        "make gmake ninja tox nox just rake task invoke ant gradle mvn cmake meson cargo npm pnpm yarn pytest py.test"
+    ).split()
+)
+"""Programs that run what files of a folder say: those of the repository, unless a word names others."""
+MORE_POWER: Final = frozenset({"sudo", "doas", "su", "pkexec", "chroot", "unshare", "systemd-run", "ssh"})
 """Wrappers under which a command may do more than it may alone."""
+RUNS_VALUE: Final = {
+    "": (
+        r"--?(?:[\w]+-)*(?:command|cmd|program|prog|exec|execute|toolexec|vettool|rsh|shell|pager|editor|eval|run|hook"
+        r"|askpass|wrapper|pre|preprocessor|interpreter)(?:-[\w-]+)?(?:=|$)"
+    ),
+    "tar": r"(?:-(?!-)|[cxtru])[A-Za-z]*[IF]|--(?:to|use|checkpoint-|rsh|rmt|info|new)",
+    "rsync": r"-[A-Za-z]*e",
+    "man": r"-[HP]",
+    "scp": r"-[A-Za-z]*[So]",
+    "sftp": r"-[A-Za-z]*[DSo]",
+    "fd": r"-[A-Za-z]*[xX]",
+    "zip": r"-TT",
+    "nc": r"-[A-Za-z]*[ec]",
+    "tcpdump": r"-[A-Za-z]*z",
+    "apt-get": r"-o",
+    "gcc": r"-B|-fplugin|-specs",
+}
+"""The beginning of a word whose value a program runs: by the name of the program, and what most of them call it."""
 SUBSCRIPT: Final = re.compile(r"\[.*(?:\$\(|`)", re.DOTALL)
 """A subscript from which builtins of the shell work out a command: ``test -v 'a[$(b)]'``."""
 
@@ -61,6 +98,12 @@ def loads_more(variable: Assignment) -> bool:
     if variable.name in _SEARCHED:
         return not variable.value.is_literal or not all(map(_is_inside, variable.value.text.split(":")))
     return _LOADING.fullmatch(variable.name) is not None
+
+
+def runs_value(name: str, words: Sequence[Word]) -> bool:
+    """Return True if a program is told by one of its words to run something."""
+    patterns = [re.compile(RUNS_VALUE[key]) for key in dict.fromkeys(("", name)) if key in RUNS_VALUE]
+    return any(pattern.match(word.text) for pattern in patterns for word in words[1:])
 
 
 def is_harmless_output(file: Word) -> bool:

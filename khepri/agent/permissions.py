@@ -12,7 +12,8 @@ from enum import IntEnum
 
 from pathspec import GitIgnoreSpec
 
-from khepri.agent.shell_reading import Clarity, read_line
+from khepri.agent.readings import Clarity
+from khepri.agent.shell_reading import read_line
 from khepri.agent.shell_words import Word
 
 

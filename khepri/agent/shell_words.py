@@ -24,6 +24,8 @@ _OPENING: Final = frozenset({"`", "$(", "$((", "<(", ">("})
 _RAW: Final = frozenset({"raw_string", "ansi_c_string", "comment"})
 _QUOTED: Final = frozenset({"string_content", "heredoc_content", "heredoc_body"})
 _PLAIN: Final = frozenset({"word", "number", "variable_name"})
+_SAYING: Final = frozenset({"echo", "printf"})
+"""Commands that write what their words are."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class SimpleCommand:
     """Its name first; none for a loop, which sets its variable for what is in it."""
     assigned: tuple[Assignment, ...]
     """The variables that are set for it."""
+    given: Word | None = None
+    """What the line gives it on its standard input, as far as it is seen; None if nothing is given."""
 
 
 @dataclass(frozen=True)
@@ -69,16 +73,38 @@ def parse_line(line: str) -> ShellLine | None:
 
     Variables that are set for no command of their own are noted with the command ``export``, which does the same.
     """
-    from tree_sitter_language_pack import get_parser
-
     # A backslash joins two lines before anything else is looked at.
-    code = line.replace("\\\n", "").encode("utf-8", "replace")
-    root = get_parser("bash").parse(code).root_node
-    if root.has_error or any(_swallows_words(node) for node in _nodes(root)):
+    code, root = _parsed(line.replace("\\\n", "").encode("utf-8", "replace"))
+    if root.has_error or any(_swallows_words(node) for node in _nodes(root)) or any(_lost(code, root)):
         return None
     if not all(_is_read(code, mark.start(), root) for mark in _SUBSTITUTION.finditer(code)):
         return None
     return ShellLine(tuple(_commands(root)), tuple(_written(root)))
+
+
+def _parsed(code: bytes) -> tuple[bytes, "Node"]:
+    """Return a line and its nodes; a ``-`` that the grammar loses is written in another way first."""
+    from tree_sitter_language_pack import get_parser
+
+    parse = get_parser("bash").parse
+    root = parse(code).root_node
+    for place in reversed([place for place in _lost(code, root) if code[place : place + 1] == b"-"]):
+        code = code[:place] + b"\\" + code[place:]
+    return code, parse(code).root_node
+
+
+def _lost(code: bytes, root: "Node") -> Iterator[int]:
+    """Yield where something stands that is in no node, as the ``-`` of ``cat - <<E`` is."""
+    end = 0
+    for node in _nodes(root):
+        if not node.children:
+            start = max(end, node.start_byte)
+            gap = code[end:start]
+            if gap.strip():
+                yield start - len(gap.lstrip())
+            end = max(end, node.end_byte)
+    if code[end:].strip():
+        yield len(code) - len(code[end:].lstrip())
 
 
 def _nodes(root: "Node") -> Iterator["Node"]:
@@ -145,7 +171,7 @@ def _commands(root: "Node") -> Iterator[SimpleCommand]:
         if node.type == "command":
             words = _words(node)
             if words:
-                yield SimpleCommand(words, _assigned(node))
+                yield SimpleCommand(words, _assigned(node), _given(node))
         elif node.type in _BUILTINS:
             name = node.children[0]
             rest = (_word(child) for child in node.children[1:])
@@ -154,6 +180,47 @@ def _commands(root: "Node") -> Iterator[SimpleCommand]:
             yield SimpleCommand((), (Assignment(_text(variable), Word(_text(node), False)),))
         elif node.type == "variable_assignment" and node.parent and node.parent.type not in {"command", *_BUILTINS}:
             yield SimpleCommand((Word("export", True),), (_variable(node),))
+
+
+def _given(command: "Node") -> Word | None:
+    """Return what redirections and pipes give to a command, or to something around it."""
+    found = [_redirected(child) for child in command.children]
+    inner = command
+    for outer in _around(command.parent):
+        if outer.type == "redirected_statement" and inner == outer.children[0]:
+            found += [_redirected(child) for child in outer.children]
+        elif outer.type == "heredoc_redirect" and inner.type != "heredoc_body":
+            # The grammar puts what follows the mark of a here document, a pipe for one, into it.
+            found.append(_redirected(outer))
+        elif outer.type == "pipeline":
+            before = outer.children[: outer.children.index(inner)]
+            found += [_piped(stage) for stage in before if stage.is_named][-1:]
+        inner = outer
+    seen = [word for word in found if word is not None]
+    return Word("\n".join(word.text for word in seen), all(word.is_literal for word in seen)) if seen else None
+
+
+def _redirected(node: "Node") -> Word | None:
+    """Return what a redirection gives to a command; None for another one, or for no redirection."""
+    if node.type == "herestring_redirect":
+        return _word(node.children[-1])
+    if node.type == "heredoc_redirect":
+        body = next((child for child in node.children if child.type == "heredoc_body"), None)
+        if body is None:
+            return Word("", True)
+        is_literal = _is_quoted_document(node) or all(child.type == "heredoc_content" for child in body.named_children)
+        return Word(_text(body), is_literal)
+    if node.type == "file_redirect" and any(child.type.startswith("<") for child in node.children):
+        return Word("", False)
+    return None
+
+
+def _piped(stage: "Node") -> Word:
+    """Return what a stage of a pipeline writes, where its words say so."""
+    words = _words(stage) if stage.type == "command" else ()
+    if words and words[0].text in _SAYING:
+        return Word(" ".join(word.text for word in words[1:]), all(word.is_literal for word in words))
+    return Word("", False)
 
 
 def _words(command: "Node") -> tuple[Word, ...]:

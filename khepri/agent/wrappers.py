@@ -31,8 +31,8 @@ class Wrapper:
     """True if it adds words of its own behind the command, as ``xargs`` does."""
     joins: bool = False
     """True if the command is handed to a shell as one line."""
-    writes: bool = False
-    """True if an option or a word of its own may name a file that it writes."""
+    names_files: bool = False
+    """True if an option or a word of its own may name a file that it writes, or a folder that it goes to."""
     opens_shell: bool = False
     """True if it starts a shell where no command is named."""
 
@@ -52,6 +52,7 @@ WRAPPERS: Final = {
         ),
         long_valued=_long("unset chdir split-string argv0"),
         line_options=frozenset({"-S", "--split-string"}),
+        names_files=True,
     ),
     "sudo": Wrapper(
         flags="AbBEeHiKklnPSsVv",
@@ -95,7 +96,7 @@ WRAPPERS: Final = {
         valued="fo",
         long_flags=_long("append portability quiet verbose"),
         long_valued=_long("format output"),
-        writes=True,
+        names_files=True,
     ),
     "command": Wrapper(flags="pvV"),
     "exec": Wrapper(flags="cl", valued="a"),
@@ -139,7 +140,7 @@ WRAPPERS: Final = {
         long_valued=_long("command echo log-out log-in log-io log-timing logging-format output-limit"),
         line_options=frozenset({"-c", "--command"}),
         own_words=1,
-        writes=True,
+        names_files=True,
         opens_shell=True,
     ),
     "watch": Wrapper(
@@ -149,7 +150,24 @@ WRAPPERS: Final = {
         long_valued=_long("interval equexit"),
         joins=True,
     ),
-    "strace": Wrapper(flags="cCdDfFiknqrtTvwxyYzZ", valued="abeEIoOpPsSuUX", writes=True),
+    "strace": Wrapper(flags="cCdDfFiknqrtTvwxyYzZ", valued="abeEIoOpPsSuUX", names_files=True),
+    # Another process runs it, which no lock of Khepri's holds.
+    "systemd-run": Wrapper(
+        flags="GPqrStdC",
+        valued="HMpuE",
+        long_flags=_long(
+            "user system scope no-block wait pty pipe quiet same-dir remain-after-exit collect shell no-ask-password"
+        ),
+        long_valued=_long(
+            "host machine property unit description slice service-type uid gid nice working-directory setenv "
+            "on-active on-boot on-startup on-unit-active on-unit-inactive on-calendar"
+        ),
+        opens_shell=True,
+    ),
+    # Of its options, -o may name commands itself.
+    "ssh": Wrapper(
+        flags="46AaCfGgKkMNnqsTtVvXxYy", valued="BbcDEeFIiJLlmOpQRSWw", own_words=1, joins=True, opens_shell=True
+    ),
     "fakeroot": Wrapper(flags="u", valued="lsib", opens_shell=True),
     "uv": _RUN,
     "poetry": _RUN,
@@ -174,23 +192,51 @@ _SHELL: Final = Wrapper(
 _NAMES: Final = ("sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "yash", "csh", "tcsh")
 SHELLS: Final = dict.fromkeys(_NAMES, _SHELL) | {"fish": Wrapper(flags="ilnPNc")}
 """By their names, with their options; ``-c`` means that the first word behind the options is a line."""
-CODE_OPTIONS: Final = {
-    "python": "c",
-    "pypy": "c",
-    "perl": "eE",
-    "ruby": "e",
-    "node": "ep",
-    "deno": "ep",
-    "bun": "ep",
-    "php": "rBRE",
-    "lua": "e",
-    "luajit": "e",
-    "osascript": "e",
-    "Rscript": "e",
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """A program that runs a script, its input where there is none, or code among its words."""
+
+    code: str
+    """Letters of the options that take code."""
+    valued: str = ""
+    """Letters of other options that take a value, attached or as the next word."""
+    modules: str = ""
+    """Letters of the options that take a module to run."""
+    information: frozenset[str] = frozenset()
+    """Options that make it tell something and run nothing, besides those that all have."""
+
+
+_PYTHON: Final = Interpreter("c", "WXQ", "m")
+_TELLS_VERSION: Final = frozenset({"-v"})
+INTERPRETERS: Final = {
+    "python": _PYTHON,
+    "pypy": _PYTHON,
+    "perl": Interpreter("eE", "I", information=_TELLS_VERSION),
+    "ruby": Interpreter("e", "ICr", information=_TELLS_VERSION),
+    "node": Interpreter("ep", "rC", information=_TELLS_VERSION),
+    "deno": Interpreter("ep"),
+    "bun": Interpreter("ep", information=_TELLS_VERSION),
+    "php": Interpreter("rBRE", "cdz", information=_TELLS_VERSION),
+    "lua": Interpreter("e", "l", information=_TELLS_VERSION),
+    "luajit": Interpreter("e", "l", information=_TELLS_VERSION),
+    "osascript": Interpreter("e", "l"),
+    "Rscript": Interpreter("e"),
+    "tclsh": Interpreter(""),
 }
-"""Interpreters, and the letters of their options that take code, which may start other programs."""
-CODE_FIRST: Final = frozenset({"awk", "gawk", "mawk", "nawk", "parallel", "runuser"})
-"""Programs whose own words are code."""
+"""By their names without a version."""
+CODE_FIRST: Final = frozenset(
+    (
+        # Their words are programs, and these may start others.
+        "awk gawk mawk nawk parallel runuser expect octave julia R ghci "
+        # Editors, debuggers and clients whose words and input are commands of their own, with one that starts others.
+        "vi vim nvim view ex ed red emacs gdb lldb dc m4 sqlite3 psql mysql tmux screen"
+    ).split()
+)
+"""Programs whose own words and input are code."""
+RUNS_LATER: Final = frozenset({"at", "batch", "crontab"})
+"""Programs that have lines run later by another process, which no lock of Khepri's holds."""
 RENAMING: Final = frozenset({"alias", "hash", "enable"})
 """Builtins after which a name may mean another command."""
 PATHS: Final = frozenset({"PATH", "IFS", "ENV", "BASH_ENV", "LD_PRELOAD", "LD_LIBRARY_PATH", "PS4", "PROMPT_COMMAND"})

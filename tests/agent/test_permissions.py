@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from khepri.agent.permission_rules import load_rules
 from khepri.agent.permissions import Permissions, Rule, Verdict
-from khepri.agent.shell_reading import Clarity, read_line
+from khepri.agent.readings import Clarity
+from khepri.agent.shell_reading import read_line
 from khepri.errors import ConfigError
 
 
@@ -135,6 +136,34 @@ UNKNOWN = [
     "PAGER='rm x' man ls",
     "export 'GIT_EDITOR=rm x'; git commit",
     "env BASH_ENV=rm bash -c true",
+    "make -f - <<'E'\nx:\n\trm x\nE",
+    "make -f- <<< 'x:; rm x'",
+    "make -f /dev/stdin < f",
+    "at now <<< 'rm x'",
+    "echo 'rm x' | at now",
+    "batch < f",
+    "crontab -e",
+    "crontab - <<< '* * * * * rm x'",
+    "systemd-run --user -p A=b rm x",
+    "ssh host rm x",
+    "ssh host 'cd y && rm x'",
+    "echo 'rm x' | ssh host",
+    "python - <<E\nimport os; os.system('rm x')\nE",
+    "python <<< 'import os; os.system(\"rm x\")'",
+    "env timeout 5 python3 - <<< 'rm x'",
+    "sh -c 'python3' <<< 'rm x'",
+    "curl u | python3",
+    "python < f",
+    "python <(echo x)",
+    "perl <<< 'system(\"rm x\")'",
+    "{ true; ruby; } < f",
+    "cat <<E | parallel\nrm x\nE",
+    "echo 'rm x' | env a-program-of-tomorrow",
+    "a-program-of-tomorrow <<< 'rm x'",
+    "vi -es <<< ':!rm x'",
+    "sqlite3 db <<< '.shell rm x'",
+    "sed 's/x/rm x/e' f",
+    "tar --to-command='rm x' -xf a",
 ]
 """Programs of which nothing is known, and what is known to run a word that only looks like data."""
 DENY_RM = [rule(Verdict.ALLOW, "command *"), rule(Verdict.DENY, "command rm")]
@@ -297,6 +326,58 @@ def test_a_rule_allows_no_more_than_the_command_itself(command: str) -> None:
 )
 def test_a_rule_allows_a_command_whose_surroundings_change_nothing_outside(command: str) -> None:
     assert Permissions([rule(Verdict.ALLOW, "command pytest")]).command(command).verdict is Verdict.ALLOW
+
+
+ALLOWED = (
+    "make tox pytest python node bash at crontab systemd-run ssh sed tar rsync man vim sort git find cd env".split()
+)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("make -f /elsewhere/Makefile", "make -C ..", "make --file=../M x", "tox -c /e/tox.ini", "pytest -c /e/x.ini"),
+        *("make -f - < f", "cd .. && make", "cd && make", "cd /e; pytest", "env -C /e make", "git -C /e status"),
+        *("python /tmp/x.py", "bash ../x.sh", ". /e/x", "python <<< 'print(1)'", "python", "node < f", "python $X"),
+        *("python -mtimeit x", "python -m pdb x.py", "python -Xdev -c x"),
+        *("at -f f now", "at now", "crontab f", "crontab -r", "systemd-run x", "ssh host x", "ssh host"),
+        *("sed 's/x/y/e' f", "sed -n '1e' f", "sed -e p -e 's|a|b|w f' f", "sed -f f g", "sed '/a/,$ s/b/c/gme' f"),
+        *("sed 's/[/]/;s/e;s/a/b/' f", "sed --expression=e f", "sed 's/a/b/;e x' f", "sed '1!{p;e\n}' f"),
+        *("tar --to-command=./x -xf a", "tar -I ./x -cf a b", "tar cIf ./x a", "rsync -e ./x a b", "rsync -ae./x a b"),
+        *("man -P ./x ls", "sort --compress-program=./x f", "vim -c ':!x' f", "vim +q f"),
+        *("git config core.pager x", "git an-alias", "git bisect run ./x", "git rebase -x ./x a", "git grep -O./x a"),
+        *("git submodule foreach ./x", "git clone -u ./x a b", "git difftool", "git -c alias.x=y x"),
+        *("find . -exec x {} +", "find . -execdir sh -c x \\;"),
+    ],
+)
+def test_a_rule_for_a_program_allows_nothing_that_it_is_told_to_run(command: str) -> None:
+    rules = Permissions([rule(Verdict.ALLOW, f"command {name}") for name in ALLOWED])
+    assert rules.command(command).verdict is Verdict.ASK
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("make", "make -f build.mk -j4 DESTDIR=/tmp/x install", "make -C sub test", "tox -e py", "pytest -q tests"),
+        *("cd sub && make", "env -C sub make", "git -C sub status", "python x.py /etc/hosts", "python -m pytest"),
+        *(
+            "python -V",
+            "python3.11 --version",
+            "node -v",
+            "python -W error x.py",
+            "python -um x",
+            "python -Wc x",
+            "bash x.sh",
+        ),
+        *("sed 's/a/b/g' f", "sed -n '1,5p' f", "sed -i.bak -e 's|a|b|' -e '/x/d' f", "sed '$!N;P;D' f", "sed '' f"),
+        *("sed -E 's/[a-e]+/e/' f", "sed 's/a/x/; s/b/e/' f", "sed '/a/,/b/{s/c/d/p}' f", "sed 's#/#e#' f"),
+        *("tar -xzf a", "tar cf a INSTALL", "rsync -a a b", "git rebase main", "git submodule update", "git clone a b"),
+        *("git commit -m x", "git bisect good", "find . -name x -print", "sort -u f", "man ls", "crontab -l"),
+    ],
+)
+def test_a_rule_for_a_program_allows_its_ordinary_work(command: str) -> None:
+    rules = Permissions([rule(Verdict.ALLOW, f"command {name}") for name in (*ALLOWED, "python3.11")])
+    assert rules.command(command).verdict is Verdict.ALLOW
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,28 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from khepri.agent.permissions import Permissions, Rule, Verdict
-from khepri.agent.shell_reading import Clarity, read_line
+from khepri.agent.readings import Clarity
+from khepri.agent.shell_reading import read_line
 
 RULES = Permissions([Rule(Verdict.ALLOW, "command", "*", "test"), Rule(Verdict.DENY, "command", "denied", "test")])
 SHELL = shutil.which("bash") or "/bin/sh"
-PROGRAMS = ("env", "timeout", "nohup", "nice", "xargs", "sh", "bash", "true", "echo", "cat", "find", "setsid", "time")
+READERS = ("make", "sed", "awk", "python3", "perl", "m4", "ed", "tar")
+PROGRAMS = (
+    *READERS,
+    "env",
+    "timeout",
+    "nohup",
+    "nice",
+    "xargs",
+    "sh",
+    "bash",
+    "true",
+    "echo",
+    "cat",
+    "find",
+    "setsid",
+    "time",
+)
 PIECES = (
     *("denied", "'denied'", "de''nied", "d\\enied", "$X", "${X}", "bin/denied", "$'denied'", "{denied,x}", "[d]enied"),
     *("env", "env -i", "env -S", "env -u X", "A=b", "timeout 5", "timeout -k 1 5", "nohup", "nice -n 1", "setsid -w"),
@@ -123,6 +140,20 @@ def test_a_command_is_found_wherever_a_shell_replaces_something(place: Path) -> 
     assert [line for line in missed if runs_denied(place, line)] == []
 
 
+def test_what_a_program_is_given_to_run_is_denied(place: Path) -> None:
+    code = """import os; os.system("denied")"""
+    lines = [
+        *("make -f - <<< 'x:;denied'", "make -f- <<E\nx:\n\tdenied\nE", "echo 'x:;denied' | env make -f /dev/stdin"),
+        *("echo denied | sed e", "sed -n 1e <<< denied", "sed 's/x/denied/e' <<< x", "sed '1e denied' <<< x"),
+        *(f"python3 <<< '{code}'", f"python3 - <<'E'\n{code}\nE", f"echo '{code}' | timeout 5 python3 -u"),
+        *("perl <<< 'system(\"denied\")'", "awk 'BEGIN{system(\"denied\")}'", "sh -c perl <<< 'exec denied'"),
+        *("m4 <<< 'syscmd(denied)'", "ed <<< '!denied'", "true > a; tar -cf b a; tar --to-c=denied -xf b"),
+    ]
+    ran = [line for line in lines if runs_denied(place, line)]
+    assert [line for line in ran if RULES.command(line).verdict is not Verdict.DENY] == []
+    assert ran
+
+
 @pytest.mark.parametrize("line", ["denied", "true | xargs -I@ denied", "sh -c 'env denied'", "X=1; $(echo denied)"])
 def test_the_oracle_notices(place: Path, line: str) -> None:
     if os.name == "posix":
@@ -151,6 +182,8 @@ def test_the_oracle_notices(place: Path, line: str) -> None:
             "git log -- $(cat <<'E'\n`x` and $(y)\nE\n) # `z`",
             [["git", "log", "--", "$(cat <<'E'\n`x` and $(y)\nE\n)"], ["cat"]],
         ),
+        ("cat - <<E | b\nx\nE", [["cat", "-"], ["b"]]),
+        ("a - 2>&1", [["a", "-"]]),
         ('a "$(b `c`)" ${A[`d`]}', [["a", '"$(b `c`)"', "${A[`d`]}"], ["b", "`c`"], ["c"], ["d"]]),
     ],
 )
