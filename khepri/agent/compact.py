@@ -4,13 +4,16 @@ The model writes the summary while it still sees everything; the questions and t
 that they are kept even where the model forgets them. Nothing is deleted: the session file holds it all.
 """
 
+import sys
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from khepri import assets
 from khepri.agent.events import Compacted, Compacting, Event
 from khepri.agent.generation import followed
 from khepri.agent.prompt import Prompt
+from khepri.agent.retelling import Opening, tell_what_fits
 from khepri.agent.task import Exchange
 from khepri.engine.job import Job
 from khepri.engine.request import Request
@@ -45,24 +48,47 @@ class Compaction:
         if job is not None:
             job.cancel()
 
-    def run(self, prompt: Prompt, exchanges: Sequence[Exchange]) -> str:
+    def run(self, prompt: Prompt, opening: Opening, exchanges: Sequence[Exchange], untold: Sequence[Exchange]) -> str:
         """Return what the model is told instead of the conversation.
 
+        Where there is no room for all that the prompt does not contain, it is told in parts, each after the summary of
+        those before.
+
         Args:
-            prompt: The conversation; it is not changed.
+            prompt: What of the conversation has been told; it is not changed.
+            opening: What a conversation begins with.
             exchanges: What it consists of, oldest first.
+            untold: The last ones of them, which the prompt does not contain.
 
         Raises:
             CancelledError: It was cancelled.
             ModelError: The engine failed.
         """
         room = self._engine.backend.capabilities.context_tokens
-        self._emit(Compacting(len(prompt), room))
-        latest = exchanges[-1].answer if exchanges else ""
-        summary = self._ask(prompt, latest, room) or NO_SUMMARY
+        whole = _told_whole(prompt, opening, untold)
+        self._emit(Compacting(whole, room))
+        summary = self._summary(prompt, opening, exchanges, untold, room) or NO_SUMMARY
         told = told_again(summary, exchanges, prompt.count_tokens, most_summary_tokens(room))
-        self._emit(Compacted(told, len(exchanges), len(prompt), prompt.count_tokens(told)))
+        self._emit(Compacted(told, len(exchanges), whole, prompt.count_tokens(told)))
         return told
+
+    def _summary(
+        self, prompt: Prompt, opening: Opening, exchanges: Sequence[Exchange], untold: Sequence[Exchange], room: int
+    ) -> str:
+        """Let the model summarise part after part; empty if the context has no room for any."""
+        most = room - _SUMMARY_TOKENS - prompt.follow_cost(assets.render_prompt("compact.md").strip())
+        told, left = list(exchanges[: len(exchanges) - len(untold)]), list(untold)
+        summary = ""
+        while True:
+            piece, fresh, left = tell_what_fits(prompt, opening, left, most)
+            if not len(piece):
+                return summary
+            told += fresh
+            summary = self._ask(piece, told[-1].answer if told else "", room) or summary
+            if not left:
+                return summary
+            before = told_again(summary or NO_SUMMARY, told, prompt.count_tokens, most_summary_tokens(room))
+            prompt, opening = Prompt(self._engine.vocabulary), replace(opening, summary=before)
 
     def _ask(self, prompt: Prompt, latest: str, room: int) -> str:
         """Let the model summarise what it sees; empty if the context has not even room for the request.
@@ -91,6 +117,12 @@ class Compaction:
         if self._cancelled.is_set():
             raise CancelledError("interrupted")
         return summary
+
+
+def _told_whole(prompt: Prompt, opening: Opening, untold: Sequence[Exchange]) -> int:
+    """Return how many tokens a conversation takes when all of it is told."""
+    whole, _, _ = tell_what_fits(prompt, opening, untold, sys.maxsize)
+    return len(whole)
 
 
 def most_summary_tokens(room: int) -> int:

@@ -6,17 +6,17 @@ files are looked at and how an answer comes about is not known here.
 
 from collections.abc import Callable, Sequence
 
-from khepri.agent.compact import NO_SUMMARY, Compaction, most_summary_tokens, told_again
-from khepri.agent.events import Compacted, Notice
+from khepri.agent.compact import Compaction
+from khepri.agent.events import Notice
 from khepri.agent.history import History, Turn
 from khepri.agent.preamble import Preamble
 from khepri.agent.prompt import Prompt
-from khepri.agent.task import Task
+from khepri.agent.retelling import Opening, tell
+from khepri.agent.task import Exchange, Task
 from khepri.engine.worker import EngineWorker
-from khepri.errors import ContextFullError
+from khepri.errors import ContextFullError, UsageError
 
 _LEAST_ANSWER_TOKENS = 64
-_NO_ANSWER = "(no answer)"
 
 
 class Context:
@@ -76,7 +76,7 @@ class Context:
             ModelError: The engine failed.
         """
         self.notices = ()
-        self._forget_strange_ids()
+        self._forget_useless_ids()
         if self._prompt is not None:
             needed = len(self._prompt) + self._prompt.follow_cost(message)
             if past and needed + self._room_to_work() > self._room():
@@ -90,15 +90,12 @@ class Context:
 
     def foretell(self, message: str) -> Prompt:
         """Return the prompt as it would be if a message were told now; nothing is told by it."""
-        self._forget_strange_ids()
-        prompt = Prompt(self._engine.vocabulary)
-        told = self.ids or self._history.prompt
-        if told:
-            prompt.restore(told, self.stable_tokens or self._history.stable_tokens)
+        self._forget_useless_ids()
+        if self._prompt is not None:
+            prompt = self._prompt.fork()
             prompt.follow(message)
-        else:
-            prompt.open(self._make_preamble(prompt.count_tokens).text, self._history.summary + message)
-        return prompt
+            return prompt
+        return self._told(message, self._history.untold)
 
     def compact(self, task: Task, past: Sequence[Turn]) -> None:
         """Summarise what has been told, so that the next message goes on from the summary.
@@ -107,58 +104,53 @@ class Context:
             CancelledError: The task was cancelled; nothing has changed.
             ModelError: The engine failed.
         """
-        self._forget_strange_ids()
-        exchanges = [turn.as_exchange() for turn in past]
-        prompt = self._prompt
+        self._forget_useless_ids()
+        prompt, untold = self._prompt, list[Exchange]()
         if prompt is None:
-            prompt = Prompt(self._engine.vocabulary)
-            prompt.restore(self._history.prompt, self._history.stable_tokens)
+            prompt, untold = self._begun(), _untold(past)
+        if not len(prompt) and not untold:
+            raise UsageError("all that was said is summarised already", "ask something first")
         compaction = Compaction(self._engine, task.emit)
         task.attach(compaction)
-        compaction.run(prompt, exchanges)
+        opening = self._opening(prompt) if untold else Opening()
+        compaction.run(prompt, opening, [turn.as_exchange() for turn in past], untold)
         self._prompt = None
 
-    def _forget_strange_ids(self) -> None:
-        """Tell everything anew if the history's ids cannot be this model's, as in a damaged file."""
+    def _forget_useless_ids(self) -> None:
+        """Tell everything anew if the model cannot read the history's ids: a damaged file, or a smaller context."""
         ids = self._history.prompt
-        if ids and not 0 <= min(ids) <= max(ids) < self._engine.vocabulary.size:
+        if ids and (len(ids) > self._room() or not 0 <= min(ids) <= max(ids) < self._engine.vocabulary.size):
             self._history.forget_prompt()
 
     def _opened(self, task: Task, message: str, past: Sequence[Turn]) -> Prompt:
-        prompt = Prompt(self._engine.vocabulary)
-        untold = [turn for turn in past if not turn.is_in_prompt]
-        if self._history.prompt:
-            prompt.restore(self._history.prompt, self._history.stable_tokens)
-            self._tell(prompt, message, untold)
-            if len(prompt) + self._room_to_work() <= self._room():
-                return prompt
-            self.compact(task, past)
-            prompt, untold = Prompt(self._engine.vocabulary), []
-        preamble = self._make_preamble(prompt.count_tokens)
-        self.notices = preamble.notices
-        for text in preamble.notices:
-            task.emit(Notice(text, is_warning=True))
+        prompt = self._told(message, past)
         task.check()
-        self._tell(prompt, message, untold, preamble.text)
-        if untold and len(prompt) + self._room_to_work() > self._room():
-            exchanges = [turn.as_exchange() for turn in past]
-            told = told_again(NO_SUMMARY, exchanges, prompt.count_tokens, most_summary_tokens(self._room()))
-            task.emit(Compacted(told, len(exchanges), len(prompt), prompt.count_tokens(told)))
-            prompt = Prompt(self._engine.vocabulary)
-            self._tell(prompt, message, [], preamble.text)
+        can_be_shorter = bool(self._history.prompt or _untold(past))
+        if can_be_shorter and len(prompt) + self._room_to_work() > self._room():
+            self.compact(task, past)
+            prompt = self._told(message, past)
+        for text in self.notices:
+            task.emit(Notice(text, is_warning=True))
         self._check_room(len(prompt))
         return prompt
 
-    def _tell(self, prompt: Prompt, message: str, untold: Sequence[Turn], preamble: str | None = None) -> None:
-        """Tell the turns that the ids do not contain, and the message after them."""
-        said = [*(turn.question.text for turn in untold), message]
-        if preamble is None:
-            prompt.follow(said[0])
-        else:
-            prompt.open(preamble, self._history.summary + said[0])
-        for turn, text in zip(untold, said[1:], strict=True):
-            prompt.say(turn.answer or _NO_ANSWER)
-            prompt.follow(text)
+    def _told(self, message: str, past: Sequence[Turn]) -> Prompt:
+        """Return a prompt that goes on from the history with the turns that its ids do not contain, and a message."""
+        prompt = self._begun()
+        opening = Opening() if len(prompt) else self._opening(prompt)
+        tell(prompt, opening, _untold(past), message)
+        return prompt
+
+    def _begun(self) -> Prompt:
+        """Return a prompt of the history's ids, which may be none."""
+        prompt = Prompt(self._engine.vocabulary)
+        prompt.restore(self._history.prompt, self._history.stable_tokens)
+        return prompt
+
+    def _opening(self, prompt: Prompt) -> Opening:
+        preamble = self._make_preamble(prompt.count_tokens)
+        self.notices = preamble.notices
+        return Opening(preamble.text, self._history.summary)
 
     def _room(self) -> int:
         return self._engine.backend.capabilities.context_tokens
@@ -176,3 +168,7 @@ class Context:
                 needed_tokens=tokens + _LEAST_ANSWER_TOKENS,
                 context_tokens=room,
             )
+
+
+def _untold(past: Sequence[Turn]) -> list[Exchange]:
+    return [turn.as_exchange() for turn in past if not turn.is_in_prompt]

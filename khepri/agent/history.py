@@ -4,7 +4,7 @@ It is rebuilt from the records alone, so that a session can be shown, exported a
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from khepri.agent.events import DrafterFigures, Finished, Timing, ToolFinished, Usage
@@ -25,15 +25,26 @@ class Work:
     is_error: bool
 
 
+@dataclass(frozen=True)
+class Told:
+    """What the model had been told before a question."""
+
+    prompt: tuple[int, ...] | None = ()
+    """The prompt; None if its ids are those of another model."""
+    summary: str = ""
+    """What stood for earlier turns; empty if nothing was summarised."""
+    summarised: int = 0
+    """So many turns of the talk the summary stood for."""
+    turns: int = 0
+    """So many turns of the talk the prompt contained, or the summary stood for."""
+
+
 @dataclass
 class Turn:
     """A question, or a change that was asked for, and what came of it."""
 
     question: Question
-    prompt_before: tuple[int, ...] | None = ()
-    """The prompt as it was before the question; None if its ids are those of another model."""
-    summary_before: str = ""
-    """The summary that stood for earlier turns before the question."""
+    before: Told = Told()
     steps: list[ToolFinished] = field(default_factory=list)
     answer: str = ""
     """The answer, as far as it came."""
@@ -81,6 +92,8 @@ class History:
     """So many of the prompt's ids are the preamble."""
     summary: str = ""
     """What the model is told instead of the turns before ``prompt`` begins; empty if nothing was summarised."""
+    summarised: int = 0
+    """So many turns of the talk the summary stands for."""
     added: dict[str, None] = field(default_factory=dict)
     """Files that belong to every further question, in the order they were added."""
 
@@ -107,22 +120,25 @@ class History:
         return [turn.as_exchange() for turn in self.talk]
 
     def forget_prompt(self) -> None:
-        """Let the turns be told anew: the ids are not those of the model that goes on."""
+        """Let the turns be told anew that no summary stands for: the ids mean nothing to the model that goes on."""
         self.prompt = ()
-        for turn in self.turns:
+        for turn in self.talk[self.summarised :]:
             turn.is_in_prompt = False
-            turn.prompt_before = None
+        for turn in self.turns:
+            turn.before = replace(turn.before, prompt=None)
 
     def rewind(self, turns: int) -> None:
         """Keep the first ``turns`` turns."""
         if turns < len(self.turns):
-            before = self.turns[turns]
-            self.summary = before.summary_before
+            before = self.turns[turns].before
+            self.summary, self.summarised = before.summary, before.summarised
             del self.turns[turns:]
-            if before.prompt_before is None:
+            for number, turn in enumerate(self.talk):
+                turn.is_in_prompt = number < before.turns
+            if before.prompt is None:
                 self.forget_prompt()
             else:
-                self.prompt = before.prompt_before
+                self.prompt = before.prompt
 
     def apply(self, record: Record) -> None:
         """Take a further record into account; one that makes no sense is passed over."""
@@ -166,16 +182,16 @@ def _apply(history: History, record: Record) -> None:
             history.model = _text(record, "model")
             history.forget_prompt()
         case "question":
-            history.turns.append(Turn(_question(record), history.prompt, history.summary))
+            history.turns.append(_turn(history, _question(record)))
         case "change":
-            asked = Question(_text(record, "text"))
-            history.turns.append(Turn(asked, history.prompt, history.summary, is_change=True))
+            history.turns.append(_turn(history, Question(_text(record, "text")), is_change=True))
         case "tokens":
             _grow(history, record)
         case "compacted":
             history.summary = history.turns[-1].summary = _text(record, "summary")
             history.prompt = ()
-            for turn in history.talk[: _number(record, "turns")]:
+            history.summarised = _number(record, "turns")
+            for turn in history.talk[: history.summarised]:
                 turn.is_in_prompt = True
         case "rewind":
             history.rewind(_number(record, "turns"))
@@ -185,6 +201,11 @@ def _apply(history: History, record: Record) -> None:
             history.added.pop(_text(record, "path"), None)
         case _:
             _apply_to_turn(history.turns[-1], record)
+
+
+def _turn(history: History, asked: Question, *, is_change: bool = False) -> Turn:
+    told = len(history.talk) - len(history.untold)
+    return Turn(asked, Told(history.prompt, history.summary, history.summarised, told), is_change=is_change)
 
 
 def _apply_to_turn(turn: Turn, record: Record) -> None:

@@ -66,6 +66,11 @@ def describe_check(event: CheckFinished) -> tuple[str, str, str]:
 
 def describe_compacting(event: Compacting) -> str:
     """Return what is about to be summarised, whether the user has asked for it or the context is nearly full."""
+    if event.prompt_tokens > event.context_tokens:
+        return (
+            f"summarising what was said, in parts: it takes {event.prompt_tokens:,} tokens, "
+            f"and the context holds {event.context_tokens:,}"
+        )
     return f"summarising what was said: it takes {event.prompt_tokens:,} of {event.context_tokens:,} tokens"
 
 

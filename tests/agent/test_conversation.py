@@ -24,9 +24,11 @@ from khepri.agent.events import (
     ReviewRequested,
     StepFinished,
     Thinking,
+    Timing,
+    Usage,
 )
 from khepri.agent.export import ExportFormat, export
-from khepri.agent.recording import Recording
+from khepri.agent.recording import Recording, new_path
 from khepri.agent.session import Session
 from khepri.agent.task import Question
 from khepri.config import Config
@@ -37,7 +39,7 @@ from khepri.edits.review import Decision
 from khepri.engine.job import Job
 from khepri.engine.request import Request
 from khepri.engine.worker import EngineWorker
-from khepri.errors import ContextFullError, KhepriError, NoModelError, ToolError, UsageError
+from khepri.errors import CancelledError, ContextFullError, KhepriError, NoModelError, ToolError, UsageError
 from khepri.models import stores
 from khepri.repo.root import Repository
 from tests.support.tiny_model import write_tiny_model
@@ -341,6 +343,151 @@ def test_a_context_that_is_full_to_the_end_is_summarised_nevertheless(
     assert prompts[-1][:1024] == told.ids[:1024]  # what is still in the cache
     assert f"Your last answer was:\n{answer[:20]}" in text
     assert text.count("Summarise this conversation") == 1
+
+
+LONG = 24
+"""So many turns are too much for a context of 2048 tokens, and not for two."""
+
+
+def record_talk(root: Path, *said: tuple[str, str], model: str = "another") -> str:
+    """Write a session that another model held and return its id."""
+    told = Recording(new_path(paths.sessions_dir(root)), root, model)
+    for question, answer in said:
+        told.question(Question(question))
+        told.witness(Finished(answer, (), Usage(1, 1, 1), Timing(1, 1, 1, 1, None, 1, 1), model, "answered"))
+    told.close()
+    return told.path.stem
+
+
+def texts_of(conversation: Conversation, prompts: list[tuple[int, ...]]) -> list[str]:
+    """Return what each prompt says."""
+    assert conversation.session is not None
+    piece = conversation.session._engine.vocabulary.piece
+    return [b"".join(map(piece, prompt)).decode("utf-8", "replace") for prompt in prompts]
+
+
+def long_talk() -> list[tuple[str, str]]:
+    return [(f"Question {number}: {'what of it? ' * 4}", f"Answer {number}: {'that. ' * 8}") for number in range(LONG)]
+
+
+def test_a_talk_that_another_model_takes_over_is_summarised_in_parts_that_fit(
+    make: MakeConversation, root: Path, prompts: list[tuple[int, ...]]
+) -> None:
+    conversation = make(record_talk(root, *long_talk()), context_tokens=2048, observation_tokens=64)
+    events = ask(conversation, "And now?")
+    texts = texts_of(conversation, prompts)
+    summary = next(event.summary for event in events if isinstance(event, Compacted))
+    conversation.history.check_integrity()
+    conversation.close()
+    assert isinstance(events[-1], Finished)
+    assert max(map(len, prompts)) <= 2048
+    assert NO_SUMMARY not in summary
+    *parts, last = texts
+    assert len(parts) > 1
+    assert all("Summarise this conversation" in part for part in parts)
+    assert all("Summary of our conversation" in part for part in parts[1:])
+    for _, answer in long_talk():
+        assert sum(answer in part for part in parts) == 1
+    assert "And now?" in last
+    assert summary.strip() in last
+
+
+def test_a_summary_that_is_asked_for_right_after_another_model_was_chosen_is_one_of_what_was_said(
+    make: MakeConversation, root: Path, prompts: list[tuple[int, ...]]
+) -> None:
+    conversation = make(record_talk(root, ("Where is retry?", "In retry.py."), ("And wait?", "In wait.py.")))
+    events = compact(conversation)
+    (asked,) = texts_of(conversation, prompts)
+    with pytest.raises(UsageError, match="summarised already"):
+        compact(conversation)
+    conversation.close()
+    assert sum(isinstance(event, Compacted) for event in events) == 1
+    assert asked.index("Where is retry?") < asked.index("In wait.py.") < asked.index("Summarise this")
+
+
+def compact(conversation: Conversation) -> list[Event]:
+    task = run(conversation, "/compact").task
+    assert task is not None
+    return list(task.events())
+
+
+def test_a_turn_that_is_longer_than_the_context_is_told_in_halves(
+    make: MakeConversation, root: Path, prompts: list[tuple[int, ...]]
+) -> None:
+    lines = [f"line {number}" for number in range(400)]
+    talk = ("Short?", "\n".join(lines)), ("\n".join(lines), "Short.")
+    conversation = make(record_talk(root, *talk), context_tokens=2048, observation_tokens=64)
+    events = ask(conversation, "And now?")
+    parts = texts_of(conversation, prompts)[:-1]
+    conversation.close()
+    assert isinstance(events[-1], Finished)
+    assert all(sum(part.count(f"{line}\n") + part.count(f"{line}<") for part in parts) >= 2 for line in lines)
+    assert max(map(len, prompts)) <= 2048
+
+
+def test_a_summary_in_parts_is_stopped_and_changes_nothing(
+    root: Path, make: MakeConversation, prompts: list[tuple[int, ...]]
+) -> None:
+    conversation = make(record_talk(root, *long_talk()), context_tokens=2048, observation_tokens=64)
+    before = conversation.path.read_bytes()
+    started = run(conversation, "/compact").task
+    assert started is not None
+    with pytest.raises(CancelledError):
+        list(started.cancel() for _ in started.events() if len(prompts) == 2)
+    assert not conversation.history.summary
+    assert len(conversation.history.untold) == LONG
+    assert b'"compacted"' not in conversation.path.read_bytes()[len(before) :]
+    conversation.close()
+
+
+def test_a_context_that_has_become_smaller_is_told_anew(make: MakeConversation, prompts: list[tuple[int, ...]]) -> None:
+    first = make(context_tokens=4096, max_tokens=64)
+    for number in range(8):
+        ask(first, f"{number}: {'what of this and that? ' * 8}")
+    assert len(first.history.prompt) > 2048
+    first.close()
+    again = make(first.history.session_id, context_tokens=2048, observation_tokens=64)
+    prompts.clear()
+    events = ask(again, "And now?")
+    texts = texts_of(again, prompts)
+    again.close()
+    assert isinstance(events[-1], Finished)
+    assert all(any(f"{number}: what of" in text for text in texts) for number in range(8))
+    assert max(map(len, prompts)) <= 2048
+
+
+def test_what_was_summarised_before_another_model_came_is_told_by_its_summary_alone(
+    make: MakeConversation, prompts: list[tuple[int, ...]], tmp_path: Path
+) -> None:
+    conversation = make()
+    ask(conversation, "One?")
+    compact(conversation)
+    ask(conversation, "Two?")
+    conversation.unload(str(write_tiny_model(tmp_path / "other.gguf", seed=99)))
+    conversation.open()
+    ask(conversation, "Three?")
+    (text,) = texts_of(conversation, prompts[-1:])
+    history = conversation.history
+    conversation.rewind(1)
+    ask(conversation, "Four?")
+    (other,) = texts_of(conversation, prompts[-1:])
+    conversation.close()
+    for said, last in ((text, "Three?"), (other, "Four?")):
+        assert said.count("One?") == 1  # in the summary's list of questions
+        assert said.index("Summary of our conversation") < said.index("Two?") < said.index(last)
+    history.check_integrity()
+
+
+def test_turns_that_were_summarised_with_a_question_are_told_again_when_it_is_taken_back(
+    make: MakeConversation, root: Path, prompts: list[tuple[int, ...]]
+) -> None:
+    conversation = make(record_talk(root, *long_talk()), context_tokens=2048, observation_tokens=64)
+    ask(conversation, "And now?")
+    assert not conversation.history.untold[:-1]
+    conversation.rewind(1)
+    conversation.history.check_integrity()
+    assert len(conversation.history.untold) == LONG
+    conversation.close()
 
 
 def run(conversation: Conversation, line: str) -> Outcome:
