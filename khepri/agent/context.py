@@ -150,7 +150,7 @@ class Context:
     def _opening(self, prompt: Prompt) -> Opening:
         preamble = self._make_preamble(prompt.count_tokens)
         self.notices = preamble.notices
-        return Opening(preamble.text, self._history.summary)
+        return Opening(preamble.text, self._history.summary.text)
 
     def _room(self) -> int:
         return self._engine.backend.capabilities.context_tokens

@@ -42,6 +42,8 @@ class Thinking:
     """Accepted draft tokens over proposed ones in this turn; None when nothing was drafted."""
     gamma: int = 0
     """Drafted tokens that the latest pass verified."""
+    context_tokens: int = 0
+    """Tokens of the conversation with it; 0 if that has not changed."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ class AnswerDelta:
     """Accepted draft tokens over proposed ones in this turn; None when nothing was drafted."""
     gamma: int = 0
     """Drafted tokens that the latest pass verified."""
+    context_tokens: int = 0
+    """Tokens of the conversation with it; 0 if that has not changed."""
 
 
 @dataclass(frozen=True)

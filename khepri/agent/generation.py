@@ -145,9 +145,9 @@ def prefill_progress(snapshot: Snapshot) -> PrefillProgress:
     return PrefillProgress(snapshot.prefilled_tokens, snapshot.prompt_tokens, snapshot.cached_tokens, per_s)
 
 
-def figures(snapshot: Snapshot) -> tuple[float, float | None, int]:
-    """Return tokens a second of a turn so far, accepted over proposed tokens (None without any), and gamma."""
+def figures(snapshot: Snapshot) -> tuple[float, float | None, int, int]:
+    """Return tokens a second, accepted over proposed tokens (None without any), gamma, and tokens in all so far."""
     # The first token comes of the prefill.
     rate = max(0, snapshot.completion_tokens - 1) / snapshot.decode_s if snapshot.decode_s else 0.0
     acceptance = snapshot.accepted_tokens / snapshot.drafted_tokens if snapshot.drafted_tokens else None
-    return rate, acceptance, snapshot.gamma
+    return rate, acceptance, snapshot.gamma, snapshot.prompt_tokens + snapshot.completion_tokens

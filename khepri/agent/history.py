@@ -26,15 +26,24 @@ class Work:
 
 
 @dataclass(frozen=True)
+class Summary:
+    """What the model is told instead of earlier turns."""
+
+    text: str = ""
+    """Empty if nothing was summarised."""
+    turns: int = 0
+    """So many turns of the talk it stands for."""
+    tokens: int = 0
+
+
+@dataclass(frozen=True)
 class Told:
     """What the model had been told before a question."""
 
     prompt: tuple[int, ...] | None = ()
     """The prompt; None if its ids are those of another model."""
-    summary: str = ""
-    """What stood for earlier turns; empty if nothing was summarised."""
-    summarised: int = 0
-    """So many turns of the talk the summary stood for."""
+    summary: Summary = Summary()
+    """What stood for earlier turns."""
     turns: int = 0
     """So many turns of the talk the prompt contained, or the summary stood for."""
 
@@ -90,10 +99,8 @@ class History:
     """The prompt's ids after the last turn that ended in good order."""
     stable_tokens: int = 0
     """So many of the prompt's ids are the preamble."""
-    summary: str = ""
-    """What the model is told instead of the turns before ``prompt`` begins; empty if nothing was summarised."""
-    summarised: int = 0
-    """So many turns of the talk the summary stands for."""
+    summary: Summary = Summary()
+    """What the model is told instead of the turns before ``prompt`` begins."""
     added: dict[str, None] = field(default_factory=dict)
     """Files that belong to every further question, in the order they were added."""
 
@@ -115,14 +122,17 @@ class History:
         first = next((n for n in range(len(talk), 0, -1) if talk[n - 1].is_in_prompt), 0)
         return talk[first:]
 
-    def exchanges(self) -> list[Exchange]:
-        """Return the questions as far as a later one needs them."""
-        return [turn.as_exchange() for turn in self.talk]
+    @property
+    def told_tokens(self) -> int:
+        """Tokens that the next question goes on from; 0 while nothing has been told."""
+        if self.prompt:
+            return len(self.prompt)
+        return self.stable_tokens + self.summary.tokens if self.summary.text else 0
 
     def forget_prompt(self) -> None:
         """Let the turns be told anew that no summary stands for: the ids mean nothing to the model that goes on."""
         self.prompt = ()
-        for turn in self.talk[self.summarised :]:
+        for turn in self.talk[self.summary.turns :]:
             turn.is_in_prompt = False
         for turn in self.turns:
             turn.before = replace(turn.before, prompt=None)
@@ -131,7 +141,7 @@ class History:
         """Keep the first ``turns`` turns."""
         if turns < len(self.turns):
             before = self.turns[turns].before
-            self.summary, self.summarised = before.summary, before.summarised
+            self.summary = before.summary
             del self.turns[turns:]
             for number, turn in enumerate(self.talk):
                 turn.is_in_prompt = number < before.turns
@@ -150,7 +160,7 @@ class History:
     def check_integrity(self) -> None:
         """Assert what holds between turns and prompt."""
         assert all(turn.is_in_prompt or turn in self.untold for turn in self.talk), "only last turns may be missing"
-        is_told = bool(self.prompt or self.summary)
+        is_told = bool(self.prompt or self.summary.text)
         assert is_told or not any(turn.is_in_prompt for turn in self.talk), "turns in the prompt have ids"
 
 
@@ -188,10 +198,11 @@ def _apply(history: History, record: Record) -> None:
         case "tokens":
             _grow(history, record)
         case "compacted":
-            history.summary = history.turns[-1].summary = _text(record, "summary")
+            text, turns, tokens = _text(record, "summary"), _number(record, "turns"), _number(record, "after_tokens")
+            history.summary = Summary(text, turns, tokens)
+            history.turns[-1].summary = text
             history.prompt = ()
-            history.summarised = _number(record, "turns")
-            for turn in history.talk[: history.summarised]:
+            for turn in history.talk[:turns]:
                 turn.is_in_prompt = True
         case "rewind":
             history.rewind(_number(record, "turns"))
@@ -205,7 +216,7 @@ def _apply(history: History, record: Record) -> None:
 
 def _turn(history: History, asked: Question, *, is_change: bool = False) -> Turn:
     told = len(history.talk) - len(history.untold)
-    return Turn(asked, Told(history.prompt, history.summary, history.summarised, told), is_change=is_change)
+    return Turn(asked, Told(history.prompt, history.summary, told), is_change=is_change)
 
 
 def _apply_to_turn(turn: Turn, record: Record) -> None:

@@ -211,7 +211,8 @@ class Session:
                 if self._recording is not None:
                     self._write_down(self._recording, asked)
                 finished = work()
-                if self._recording is not None and not isinstance(asked, Instruction):
+                has_told = self._context.is_open and not isinstance(asked, Instruction)
+                if self._recording is not None and has_told:
                     self._recording.tokens(self._context.ids, self._context.stable_tokens)
                     if not self._recording.problem:  # what no session tells of could never be removed with it
                         self._engine.keep(self._context.ids)

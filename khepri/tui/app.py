@@ -231,7 +231,7 @@ class KhepriApp(TerminalApp):
         """Show the conversation from its history."""
         self.transcript.show_only(entries_of(self.conversation.history))
         # Speed and cache are those of a turn that may not be there any more.
-        self.status.change(context_tokens=len(self.conversation.history.prompt), speed="", cache="")
+        self.status.change(context_tokens=self.conversation.history.told_tokens, speed="", cache="")
 
     def say(self, *entries: Entry) -> None:
         """Show something of Khepri's own."""
@@ -376,7 +376,7 @@ class KhepriApp(TerminalApp):
         self._rests_until_s = before_s + took_s * _REST
         if not self.turns.is_busy:
             self._frames.pause()
-            self.status.change(context_tokens=len(self.conversation.history.prompt))
+            self.status.change(context_tokens=self.conversation.history.told_tokens)
             if self.conversation.problem:
                 self.say(NoteEntry(self.conversation.problem, Tone.WARNING))
             self._begin_next()

@@ -154,7 +154,11 @@ class Pump:
         acceptance = describe_acceptance(event.acceptance_rate)
         gamma = f", gamma {event.gamma}" if event.acceptance_rate is not None else ""
         speed = f"{event.tokens_per_s:.1f} tokens/s ({acceptance}{gamma})" if event.tokens_per_s else ""
-        self._status.change(activity=f"{activity}, {event.tokens} tokens", speed=speed)
+        self._status.change(
+            activity=f"{activity}, {event.tokens} tokens",
+            speed=speed,
+            context_tokens=event.context_tokens or self._status.status.context_tokens,
+        )
 
     def _finish_step(self, event: ToolFinished) -> None:
         if self._step is None:

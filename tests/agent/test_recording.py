@@ -143,9 +143,9 @@ def test_a_summary_stands_for_the_turns_before_and_goes_when_they_are_taken_back
     told.tokens((8, 9), 1)
     told.witness(FINISHED)
     history = told.history
-    assert (history.summary, history.prompt, history.untold) == ("We spoke of one.", (8, 9), [])
+    assert (history.summary.text, history.prompt, history.untold) == ("We spoke of one.", (8, 9), [])
     told.append("rewind", turns=1)
-    assert (history.summary, history.prompt) == ("", (1, 2))
+    assert (history.summary.text, history.prompt) == ("", (1, 2))
 
 
 def test_a_failure_is_part_of_the_session(tmp_path: Path) -> None:

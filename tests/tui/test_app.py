@@ -34,6 +34,18 @@ async def test_a_question_is_answered_with_its_steps_before_the_answer(make_app:
         assert "tokens/s (" in status.speed
 
 
+async def test_the_context_is_counted_while_an_answer_is_written(make_app: MakeApp, lasting_model: Path) -> None:
+    app = make_app(model=lasting_model, **LASTING)
+    async with running(app) as pilot:
+        app.ask("why")
+        await wait_until(pilot, lambda: app.status.status.activity.startswith("writing, "))
+        before = app.status.status.context_tokens
+        await wait_until(pilot, lambda: app.status.status.context_tokens > before + 3)
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: not app.turns.is_busy)
+        assert app.status.status.context_tokens == len(app.conversation.history.prompt)
+
+
 async def test_what_is_typed_before_enter_is_sent_however_fast_it_comes(make_app: MakeApp) -> None:
     app = make_app()
     async with running(app) as pilot:

@@ -77,12 +77,28 @@ async def test_a_conversation_is_summarised_in_sight_and_can_be_gone_on_with(mak
         assert "Question 0?" in summary.text
         assert "retry.py" in summary.text
         assert questions(app) == ["Question 0?", "Question 1?", "Question 2?", "/compact"]
+        assert app.status.status.context_tokens == app.conversation.history.summary.tokens
         await wait_until(pilot, lambda: is_ready(app))
         app.ask("and then?")
         await wait_until(pilot, lambda: len(app.conversation.history.turns) == 4 and not app.turns.is_busy)
     later = make_app(app.conversation.history.session_id)
     async with running(later) as pilot:
         assert any(isinstance(entry, SummaryEntry) for entry in later.transcript.entries)
+
+
+async def test_what_the_next_question_goes_on_from_is_counted_after_a_summary(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        app.ask("why")
+        await wait_until(pilot, lambda: bool(app.conversation.history.turns) and not app.turns.is_busy)
+        history = app.conversation.history
+        preamble = history.stable_tokens
+        app.run_command("/compact")
+        await wait_until(pilot, lambda: bool(history.summary.text) and not app.turns.is_busy)
+        await wait_until(pilot, lambda: app.status.status.context_tokens == preamble + history.summary.tokens)
+    later = make_app(history.session_id)
+    async with running(later) as pilot:
+        await wait_until(pilot, lambda: later.status.status.context_tokens == preamble + history.summary.tokens)
 
 
 async def test_a_summary_is_stopped_and_changes_nothing(make_app: MakeApp, root: Path, lasting_model: Path) -> None:
