@@ -318,6 +318,18 @@ def test_a_byte_order_mark_is_no_part_of_the_first_key(places: Places) -> None:
         ("", 'permission_command = "allow"', "widen a permission"),
         ("context_tokens = 4096", "context_tokens = 1048576", "take more room"),
         ("", "cache_tokens = 1048576", "take more room"),
+        ("cache_tokens = 100", "cache_tokens = 0", "take more room"),
+        ("", "cache_conversations = 9", "take more room"),
+        ("", "batch_tokens = 129", "take more room"),
+        ('kv_type = "q8_0"', 'kv_type = "f16"', "take more room"),
+        ('kv_type = "q8_0"', 'kv_type = "auto"', "take more room"),
+        ("", 'draft = "model"', "take more room"),
+        ('draft = "off"', 'draft = "all"', "take more room"),
+        ('decoding = "exact"', 'decoding = "fast"', "take back that answers are exact"),
+        ("", 'backend = "ik_llama"', "choose a library"),
+        ("", 'check = "rm x"', "name a command"),
+        ("", 'check = ""', "name a command"),
+        ("", 'draft_model = "./evil"', "point at a file"),
         ("", "threads = 1000", "take more room"),
         ("threads = 1", "threads = 2", "take more room"),
         ("cache_mb = 500", "cache_mb = 501", "take more room"),
@@ -342,6 +354,55 @@ def test_a_repository_cannot_make_khepri_less_careful(places: Places, user: str,
     error = places.error()
     assert error.message.startswith(f"{places.repository_file}, line 2: a repository's configuration cannot {what}")
     assert str(places.user_file) in error.hint
+
+
+REPOSITORY_MAY = {
+    "model": '"a-name"',
+    "context_tokens": "4096",
+    "threads": "1",
+    "batch_tokens": "64",
+    "temperature": "1.5",
+    "top_k": "40",
+    "top_p": "0.5",
+    "min_p": "0.1",
+    "seed": "3",
+    "max_tokens": "4000",
+    "steps": "20",
+    "observation_tokens": "2000",
+    "map_tokens": "2000",
+    "instructions_tokens": "2000",
+    "draft": '"off"',
+    "draft_model": '"a-name"',
+    "gamma": "4",
+    "decoding": '"exact"',
+    "backend": '"llama_cpp"',
+    "kv_type": '"q8_0"',
+    "cache_conversations": "1",
+    "cache_tokens": "4096",
+    "cache_mb": "100",
+    "cache_disk_mb": None,
+    "extra_buffers": '"off"',
+    "network_lock": '"required"',
+    "permission_read": '"deny"',
+    "permission_git": '"deny"',
+    "permission_command": '"deny"',
+    "edit_form": '"blocks"',
+    "check": None,
+    "repairs": "5",
+    "check_seconds": "600",
+}
+"""What a repository may say of each key where the user says nothing: how it is worked on, and less of all else."""
+
+
+def test_of_every_key_it_is_said_whether_a_repository_may_set_it() -> None:
+    assert list(REPOSITORY_MAY) == list(config.keys())
+
+
+@pytest.mark.parametrize(("key", "value"), REPOSITORY_MAY.items())
+def test_a_repository_may_say_how_it_is_worked_on(places: Places, key: str, value: str | None) -> None:
+    if value is not None:
+        places.repository(f"{key} = {value}")
+        assert places.load().origins[key].source is Source.REPOSITORY
 
 
 def test_a_repository_may_set_a_limit_where_the_user_sets_none(places: Places) -> None:

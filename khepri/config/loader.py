@@ -17,14 +17,18 @@ from types import MappingProxyType
 
 from khepri import paths
 from khepri.config.files import ConfigFile, read_repository_file, read_user_file
-from khepri.config.schema import Config, ExtraBuffers, NetworkLock, Permission
+from khepri.config.schema import Backend, Config, Decoding, Draft, ExtraBuffers, KvType, NetworkLock, Permission
 from khepri.config.values import Key, Value, bad_value, keys, unknown_key
 from khepri.errors import ConfigError
 
 _VARIABLE_PREFIX = "KHEPRI_"
 # Ours by name, but no settings: one shows tracebacks, the other belongs to the set-up of a checkout.
 _OTHER_VARIABLES = frozenset({"KHEPRI_DEBUG", "KHEPRI_WHEELS"})
-_ROOM = frozenset({"context_tokens", "batch_tokens", "cache_tokens", "cache_mb", "threads"})
+_ROOM = frozenset(
+    {"context_tokens", "batch_tokens", "cache_conversations", "cache_tokens", "cache_mb", "threads", "kv_type", "draft"}
+)
+_MODELS = {Draft.OFF: 1, Draft.SUFFIX: 1, Draft.MODEL: 2, Draft.ALL: 2}
+_WIDTHS = {KvType.Q8_0: 1, KvType.AUTO: 2, KvType.F16: 2}
 _MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+-]*")
 
 
@@ -80,8 +84,9 @@ def load(root: Path | None, flags: Mapping[str, Value], environ: Mapping[str, st
     repository_file = read_repository_file(paths.repository_config_file(root), root) if root else None
     if repository_file:
         found = dict(_from_file(repository_file, Source.REPOSITORY, known))
+        current = {name: origin.value for name, origin in origins.items()}
         for name, origin in found.items():
-            _check_repository_may(name, origin.value, origins[name].value, repository_file)
+            _check_repository_may(name, origin.value, current, repository_file)
         origins.update(found)
     origins.update(_from_environment(environ, known))
     origins.update(_from_flags(flags, known))
@@ -136,7 +141,7 @@ def _unknown_variable(variable: str, known: Mapping[str, Key]) -> ConfigError:
     return ConfigError(f"unknown environment variable {written}{suggestion}", f"accepted variables: {accepted}")
 
 
-def _check_repository_may(name: str, value: Value, current: Value, file: ConfigFile) -> None:
+def _check_repository_may(name: str, value: Value, current: Mapping[str, Value], file: ConfigFile) -> None:
     refusal = _refusal(name, value, current)
     if refusal:
         raise ConfigError(
@@ -145,18 +150,29 @@ def _check_repository_may(name: str, value: Value, current: Value, file: ConfigF
         )
 
 
-def _refusal(name: str, value: Value, current: Value) -> str:
-    """Return what the repository attempted and may not do; empty if it may."""
+def _refusal(name: str, value: Value, values: Mapping[str, Value]) -> str:
+    """Return what the repository attempted and may not do; empty if it may.
+
+    Args:
+        name: The key.
+        value: What the repository says.
+        values: What holds without it.
+    """
+    current = values[name]
     if name == "network_lock" and (value, current) == (NetworkLock.ON, NetworkLock.REQUIRED):
         return "loosen the network lock, which you require"
+    if name == "decoding" and (value, current) == (Decoding.FAST, Decoding.EXACT):
+        return "take back that answers are exact"
     if name.startswith("permission_") and (value, current) == (Permission.ALLOW, Permission.DENY):
         return f"widen a permission: {name} is {current}"
-    if name in _ROOM and _room(name, value) > _room(name, current):
+    if name in _ROOM and _room(name, value, values) > _room(name, current, values):
         return f"take more room than you allow: {name} is {current}"
     if name == "cache_disk_mb":
         return "say how much your repositories keep on the disk together"
     if name == "extra_buffers" and value == ExtraBuffers.ON:
         return "overrule the probe of your machine"
+    if name == "backend" and value == Backend.IK_LLAMA != current:
+        return "choose a library that was not compared on your machine"
     if name == "check":
         return "name a command that runs on your machine"
     if name in ("model", "draft_model") and value and not _is_model_name(str(value)):
@@ -164,13 +180,21 @@ def _refusal(name: str, value: Value, current: Value) -> str:
     return ""
 
 
-def _room(name: str, value: Value) -> float:
+def _room(name: str, value: Value, values: Mapping[str, Value]) -> float:
     """Return how much of the machine a value takes, comparable with other values of the same key."""
-    if name == "cache_mb" and value == 0:
-        return math.inf
-    if name == "threads" and value == 0:
-        return os.cpu_count() or 1
-    return int(str(value))
+    match name:
+        case "draft":
+            return _MODELS[Draft(str(value))]
+        case "kv_type":
+            return _WIDTHS[KvType(str(value))]
+        case "cache_mb" if value == 0:
+            return math.inf
+        case "cache_tokens" if value == 0:
+            return int(str(values["context_tokens"]))
+        case "threads" if value == 0:
+            return os.cpu_count() or 1
+        case _:
+            return int(str(value))
 
 
 def _is_model_name(model: str) -> bool:
