@@ -35,6 +35,7 @@ class Modules:
         after = {change.path: change.after for change in changes.files} if changes is not None else {}
         kept = [path for path in workspace.files() if after.get(path, b"") is not None]
         self._files = {path for path in (*kept, *after) if path.endswith(".py")}
+        self._namespaces = workspace.namespaces
         self._names = {path: self._name_by_place(path) for path in sorted(self._files)}
         self.paths: Mapping[str, str] = {name: path for path, name in self._names.items()}
         """Path of the file of each module."""
@@ -51,10 +52,13 @@ class Modules:
     def _name_by_place(self, path: str) -> str:
         parts = path.removesuffix(".py").split("/")
         top = len(parts) - 1
-        while top > 0 and "/".join([*parts[:top], "__init__.py"]) in self._files:
+        while top > 0 and self._is_package("/".join(parts[:top])):
             top -= 1
         inside = parts[top:]
         return ".".join(inside[:-1] if inside[-1] == "__init__" and len(inside) > 1 else inside)
+
+    def _is_package(self, folder: str) -> bool:
+        return f"{folder}/__init__.py" in self._files or folder in self._namespaces
 
 
 def passing_modules(modules: Modules, module: str, name: str, changes: ChangeSet) -> frozenset[str]:

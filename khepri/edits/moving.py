@@ -185,9 +185,8 @@ def _placed(text: str, code: str, name: str, needed: Collection[str]) -> str:
     is_value = isinstance(ast.parse(code).body[-1], ast.Assign | ast.AnnAssign)
     place = len(rows)
     for node in body:
-        is_main = isinstance(node, ast.If) and ast.unparse(node.test).startswith("__name__ ==")
         is_definition = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        if is_main or name in _run_at_once(node) or (is_value and is_definition and not needed):
+        if _is_main(node) or name in _run_at_once(node) or (is_value and is_definition and not needed):
             place = _first_line(node) - 1
             while place and rows[place - 1].startswith("#"):
                 place -= 1
@@ -255,6 +254,8 @@ def _origins(module: Module) -> dict[str, _Origin]:
     """Return what each name at the top of a module stands for."""
     found: dict[str, _Origin] = {}
     for node in ast.parse(module.text).body:
+        if _is_main(node):
+            continue  # What a file has as a program alone nobody imports from it.
         is_for_types = isinstance(node, ast.If) and is_typing_only(node) and not node.orelse
         for each in node.body if isinstance(node, ast.If) and is_for_types else [node]:
             if isinstance(each, ImportStatement):
@@ -266,6 +267,10 @@ def _origins(module: Module) -> dict[str, _Origin]:
                 own = (f"from {module.name} import {name}" for name in _made(each))
                 found |= {statement.rpartition(" ")[2]: _Origin((statement,), is_own=True) for statement in own}
     return {name: origin for name, origin in found.items() if name != "*"}
+
+
+def _is_main(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test).startswith("__name__ ==")
 
 
 def _stars(module: Module) -> Iterator[str]:

@@ -176,6 +176,7 @@ def _refuse_unreachable(workspace: Workspace, target: Target, place: str) -> Non
     if (
         not folder
         or folder == target.source.path.rpartition("/")[0]
+        or folder in workspace.namespaces
         or workspace.read(f"{folder}/__init__.py") is not None
     ):
         return

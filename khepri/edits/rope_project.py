@@ -73,6 +73,7 @@ class _Standstill:
 class _Project(Project):  # type: ignore[misc]
     def __init__(self, workspace: Workspace, hides_async: bool) -> None:
         self._visible = [path for path in workspace.files() if path.endswith(".py")]
+        self._namespaces = workspace.namespaces
         super().__init__(str(workspace.repository.root), fscommands=_ReadOnly(workspace, hides_async), ropefolder=None)
 
     def _init_prefs(self, prefs: object) -> None:
@@ -110,7 +111,9 @@ class _Project(Project):  # type: ignore[misc]
         tops = set()
         for path in visible:
             folder = path.rpartition("/")[0]
-            while folder in packages:
+            while folder in packages or folder in self._namespaces:
+                if folder not in packages:
+                    tops.add(folder)
                 folder = folder.rpartition("/")[0]
             tops.add(folder)
         return [self.get_folder(top) if top else self.root for top in sorted(tops)]

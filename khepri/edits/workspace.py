@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.files import mode_of, read_bytes
+from khepri.edits.namespaces import namespace_folders
 from khepri.repo.root import Repository
 
 
@@ -19,6 +20,14 @@ class Workspace:
         self.repository = repository
         self._first: dict[str, bytes | None] = {}
         self._proposed: dict[str, bytes | None] = {}
+        self._namespaces: frozenset[str] | None = None
+
+    @property
+    def namespaces(self) -> frozenset[str]:
+        """The folders that are packages without an ``__init__.py``; looked for once."""
+        if self._namespaces is None:
+            self._namespaces = namespace_folders(self)
+        return self._namespaces
 
     @property
     def proposed(self) -> Mapping[str, bytes | None]:
@@ -52,18 +61,21 @@ class Workspace:
             assert self.read(change.path) == change.before, f"{change.path} was changed from something else"
             self._first.setdefault(change.path, change.before)
             self._proposed[change.path] = change.after
+        self._namespaces = None
 
     def fork(self) -> "Workspace":
         """Return another one with the same proposals, which go separate ways from here on."""
         forked = Workspace(self.repository)
         forked._first.update(self._first)
         forked._proposed.update(self._proposed)
+        forked._namespaces = self._namespaces
         return forked
 
     def drop(self, path: str) -> None:
         """Forget what was proposed for a file."""
         self._first.pop(path, None)
         self._proposed.pop(path, None)
+        self._namespaces = None
 
     def changes(self, title: str) -> ChangeSet:
         """Return everything that was proposed as one change of the files on the disk."""
