@@ -12,6 +12,7 @@ from khepri.agent.history import History, Turn
 from khepri.agent.words import describe_call, describe_end, describe_outcome
 from khepri.tui.markdown_blocks import MarkdownBlocks, Piece, code_of, cut
 from khepri.tui.paint import Look, Tone, draw_line, draw_markdown, draw_plain
+from khepri.tui.step_line import step_line
 
 _MOST_PLAIN_LINES = 60
 _MOST_PLAIN_CHARS = 4000
@@ -152,11 +153,10 @@ class StepEntry(Entry):
 
     def _rebuild(self) -> None:
         mark = "▾ " if self._is_open else "▸ "
-        line = f"{self._call} → {self._outcome}"
-        tone = self._tone
+        call, outcome, tone = self._call, self._outcome, self._tone
 
         def draw(look: Look, width: int) -> list[Strip]:
-            return draw_line(line, look, width, tone, mark)
+            return draw_line(step_line(call, outcome, width - len(mark)), look, width, tone, mark)
 
         self.blocks = [Block(draw, space_before=False)]
         if self._is_open:
