@@ -20,6 +20,7 @@ from khepri.edits.leftovers import leftovers
 from khepri.edits.locate import Source, Target, find_target, read_python
 from khepri.edits.mentions import public_names, rename_mentions
 from khepri.edits.namesakes import Namesakes
+from khepri.edits.private_names import is_inside_owner, is_private, refuse_outside_uses, with_outside_names
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rope_project import RopeProject
 from khepri.edits.soundness import check_sound
@@ -83,6 +84,9 @@ def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refac
             return False
         if is_pattern_keyword(occurrence.tools.pymodule.source_code, occurrence.get_word_range()[0], old):
             return False
+        if target is not None and is_private(old):
+            # What others call so is an attribute of their own.
+            return is_inside_owner(target, occurrence.resource.path, occurrence.lineno)
         place = occurrence.get_word_range()[1]
         if place in foreign_ends(occurrence.resource.path, occurrence.tools.pymodule.source_code):
             return False
@@ -103,17 +107,9 @@ def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refac
         changes = run(is_meant=True)
     if not changes.files:
         raise EditRefusedError(Refusal.NOT_POSSIBLE, f"{title}: no use of {old} was found that could be renamed")
-    if target is not None and "." in target.symbol:
-        changes = with_accessors(changes, old, new_name)
     changes = _with_mentions(workspace, changes, source.path, target, old, new_name)
     if target is not None:
-        changes = with_stubs(workspace, changes, target, new_name)
-    if target is not None and "." in target.symbol and is_field(target):
-        changes = _with_arguments(workspace, changes, target, new_name)
-    if target is not None and "." in target.symbol:
-        changes = with_class_patterns(workspace, changes, target, new_name)
-    if target is not None and is_fixture(target):
-        changes = with_fixture_uses(workspace, changes, target, new_name)
+        changes = _with_other_uses(workspace, changes, target, new_name)
     check_imports(workspace, changes)
     check_passed_on(workspace, changes)
     notes = list(check_sound(changes, renamed=(old, new_name)))
@@ -163,7 +159,10 @@ def _rope_rename(
         return is_super_use(occurrence, refactoring.old_pyname) or decide(occurrence)
 
     return refactoring.get_changes(
-        new_name, in_hierarchy=is_method, unsure=is_meant if is_method else None, resources=files
+        new_name,
+        in_hierarchy=is_method and not is_private(refactoring.get_old_name()),
+        unsure=is_meant if is_method else None,
+        resources=files,
     )
 
 
@@ -244,6 +243,18 @@ def _with_mentions(
         if renamed != text:
             changed[file] = FileChange(file, before, replace_text(data, renamed))
     return replace(changes, files=change_set("", list(changed.values())).files)
+
+
+def _with_other_uses(workspace: Workspace, changes: ChangeSet, target: Target, new: str) -> ChangeSet:
+    """Return a rename with what else names a definition: stubs, what is asked for by name, private names outside."""
+    changes = with_outside_names(workspace, with_stubs(workspace, changes, target, new), target, new)
+    if "." in target.symbol:
+        changes = with_accessors(changes, target.name, new)
+        if is_field(target):
+            changes = _with_arguments(workspace, changes, target, new)
+        changes = with_class_patterns(workspace, changes, target, new)
+        refuse_outside_uses(changes, target, new)
+    return with_fixture_uses(workspace, changes, target, new) if is_fixture(target) else changes
 
 
 def _with_arguments(workspace: Workspace, changes: ChangeSet, target: Target, new: str) -> ChangeSet:
