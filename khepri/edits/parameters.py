@@ -15,6 +15,7 @@ from khepri.edits.imports import check_imports
 from khepri.edits.locate import Target, find_python, read_source
 from khepri.edits.loose_uses import notes_on_loose_uses, with_partials
 from khepri.edits.overloads import definitions_of_one
+from khepri.edits.parameter_docs import with_described
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename import Refactoring, check_name, shown
 from khepri.edits.signature import Definition, Edit, edited, removal_of, split_arguments
@@ -134,6 +135,9 @@ def rename_parameter(workspace: Workspace, path: str, symbol: str, old: str, new
         changes, notes = with_unresolved(workspace, changes, target, (old, new), meant)
         changes = with_partials(workspace, changes, target, old, new)
         notes += notes_on_loose_uses(workspace, changes, target, old, is_removed=False)
+    changes, left = with_described(changes, old, new)
+    if left:
+        notes += (f"{old} also stands in comments or docstrings at {shown(list(left))}, which were left",)
     return finished(workspace, changes, notes, (old, new))
 
 

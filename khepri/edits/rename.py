@@ -73,6 +73,8 @@ def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refac
         _refuse_taken(target, new_name)
     project = RopeProject(workspace, hides_async=True)
     unsure: dict[str, None] = {}
+    passed: dict[str, None] = {}
+    has_arguments = target is not None and "." in target.symbol and is_field(target)
     foreign = Foreign(workspace)
 
     @cache
@@ -90,10 +92,15 @@ def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refac
         place = occurrence.get_word_range()[1]
         if place in foreign_ends(occurrence.resource.path, occurrence.tools.pymodule.source_code):
             return False
-        unsure[f"{occurrence.resource.path}:{occurrence.lineno}"] = None
-        # An argument of a call that nobody knows belongs to something else, whoever else has the name.
+        at = f"{occurrence.resource.path}:{occurrence.lineno}"
         is_argument = occurrence.is_function_keyword_parameter()
-        return is_meant and (not is_argument or copies_with(occurrence.tools.pymodule.source_code, occurrence.offset))
+        if is_argument and not copies_with(occurrence.tools.pymodule.source_code, occurrence.offset):
+            # An argument of a call that nobody knows belongs to something else, whoever else has the name.
+            if has_arguments:
+                passed[at] = None
+            return False
+        unsure[at] = None
+        return is_meant
 
     title = f"rename {old} to {new_name}"
 
@@ -115,6 +122,8 @@ def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refac
     notes = list(check_sound(changes, renamed=(old, new_name)))
     if unsure:
         notes.append(_note(old, list(unsure), is_unique=is_unique))
+    if still := [at for at in passed if _is_passed_at(changes, at, old)]:
+        notes.append(f"{old} is passed by name to what nobody knows at {shown(still)}, and was left there")
     return Refactoring(changes, (*notes, *_left(workspace, project, changes, source.path, old)))
 
 
@@ -302,6 +311,14 @@ def _left(workspace: Workspace, project: RopeProject, changes: ChangeSet, path: 
         lines = "1 line" if len(places) == 1 else f"{len(places)} lines"
         notes.append(f"{name} also stands in strings or comments of {lines}, which were left: {shown(places)}")
     return notes
+
+
+def _is_passed_at(changes: ChangeSet, at: str, name: str) -> bool:
+    """Return True if a line of a file, as proposed, passes something by a name."""
+    path, _, line = at.rpartition(":")
+    change = next((each for each in changes.files if each.path == path), None)
+    lines = change.new_text.split("\n") if change is not None else []
+    return not lines or re.search(rf"\b{re.escape(name)}\s*=(?!=)", lines[int(line) - 1]) is not None
 
 
 def shown(places: list[str]) -> str:
