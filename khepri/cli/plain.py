@@ -50,6 +50,7 @@ from khepri.repo.root import Repository
 from khepri.repo.text import printable
 from khepri.tui.completing import Names, completions, mentions_of
 from khepri.tui.composer_history import ComposerHistory
+from khepri.tui.pastes import attachments_of, missing_pastes
 
 _PROMPT: Final = "\nyou> "
 _PROGRESS_S: Final = 10.0
@@ -126,7 +127,11 @@ class _Talk:
             _say(f"{ran.output.rstrip()}\n{ran.summary}")
             return
         mentions = mentions_of(line, self._conversation.repository.files()) if "@" in line else ()
-        _follow(self._conversation.submit(Question(line, mentions=mentions)))
+        pastes = self._history.pastes_in(line)
+        missing = missing_pastes(line, pastes)
+        if missing:
+            raise UsageError(f"the text of {' and '.join(missing)} is not kept", "paste it again; nothing was sent")
+        _follow(self._conversation.submit(Question(line, attachments_of(pastes), mentions)))
         if self._conversation.problem:
             _say(f"warning: {self._conversation.problem}")
 

@@ -30,13 +30,14 @@ from khepri.tui.entries import Entry, NoteEntry, UserEntry, entries_of
 from khepri.tui.keys import check_names
 from khepri.tui.loading import Loader
 from khepri.tui.paint import Look, Tone
+from khepri.tui.pastes import Paste, attachments_of, pastes_of
 from khepri.tui.pump import Pump
 from khepri.tui.screens.picker import Picker
 from khepri.tui.start import Start
 from khepri.tui.terminal_app import TerminalApp
 from khepri.tui.turns import Turns
 from khepri.tui.widgets.completion import Completion
-from khepri.tui.widgets.composer import Composer, Paste, attachments_of, pastes_of
+from khepri.tui.widgets.composer import Composer
 from khepri.tui.widgets.status_bar import Status, StatusBar
 from khepri.tui.widgets.transcript import Transcript
 from khepri.tui.wishes import Wishes

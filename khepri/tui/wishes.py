@@ -17,8 +17,8 @@ from khepri.errors import UsageError
 from khepri.models.stores import Model, find
 from khepri.tui.background import run_aside
 from khepri.tui.entries import MarkdownEntry, NoteEntry, StepEntry
+from khepri.tui.pastes import pastes_of
 from khepri.tui.screens.picker import Choice, Picker
-from khepri.tui.widgets.composer import pastes_of
 
 if TYPE_CHECKING:
     from khepri.tui.app import KhepriApp

@@ -6,7 +6,6 @@ What becomes of a message is not known here.
 import math
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import count
 from typing import ClassVar, Final
 
@@ -16,34 +15,14 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import TextArea
 
-from khepri.agent.task import Attachment
 from khepri.repo.text import printable
 from khepri.tui.composer_history import ComposerHistory
+from khepri.tui.pastes import Paste, label_of, missing_pastes
 from khepri.tui.widgets.completion import Candidate, Completion
 
 _MOST_LINES: Final = 10
 _LARGE_PASTE_CHARS: Final = 4000
 _LARGE_PASTE_LINES: Final = 40
-
-
-@dataclass(frozen=True)
-class Paste:
-    """A text that is too large to be edited in place, and the words that stand for it in the composer."""
-
-    label: str
-    """What stands for it."""
-    text: str
-    """The text itself."""
-
-
-def attachments_of(pastes: Iterable[Paste]) -> tuple[Attachment, ...]:
-    """Return the pastes as they go with a question."""
-    return tuple(Attachment(paste.label.strip("[]"), paste.text) for paste in pastes)
-
-
-def pastes_of(attachments: Iterable[Attachment]) -> tuple[Paste, ...]:
-    """Return what went with a question as pastes; those count that its text names."""
-    return tuple(Paste(f"[{attachment.name}]", attachment.text) for attachment in attachments)
 
 
 class Composer(TextArea):
@@ -102,6 +81,7 @@ class Composer(TextArea):
         self._offered_for = ""
         self._last_key_s = -math.inf
         self._put_text = ""
+        self._warned_of = ""
 
     def on_mount(self) -> None:
         """Begin with one line."""
@@ -134,7 +114,7 @@ class Composer(TextArea):
         """Return what is written with the pastes that it still names, and begin anew."""
         text, pastes = self.draft
         self._completion.show(())
-        self._history.add(text.strip())
+        self._history.add(text.strip(), pastes)
         self.load_text("")
         return text, pastes
 
@@ -174,8 +154,24 @@ class Composer(TextArea):
             self.action_delete_left()
             self.action_newline()
             return
-        if self.text.strip():
+        if self._may_be_sent():
             self.post_message(self.Sent(*self.take()))
+
+    def _may_be_sent(self) -> bool:
+        """True if there is something to send, and all of it; what is missing is said once, and not asked for again."""
+        text, pastes = self.draft
+        missing = missing_pastes(text, pastes)
+        if not missing or text == self._warned_of:
+            return bool(text.strip())
+        self._warned_of = text
+        self.notify(
+            f"The text of {' and '.join(missing)} is not kept. Paste it again in that place, or send the message as it "
+            "is with Enter.",
+            severity="warning",
+            markup=False,
+            timeout=10,
+        )
+        return False
 
     def action_newline(self) -> None:
         """Begin a new line."""
@@ -198,7 +194,7 @@ class Composer(TextArea):
         if self._completion.is_open:
             self._completion.move(-1)
         elif self.cursor_at_first_line and (message := self._history.older(self.text)) is not None:
-            self.put(message)
+            self.put(message, self._history.pastes_in(message))
         else:
             self.action_cursor_up()
 
@@ -207,7 +203,7 @@ class Composer(TextArea):
         if self._completion.is_open:
             self._completion.move(1)
         elif self.cursor_at_last_line and (message := self._history.newer()) is not None:
-            self.put(message)
+            self.put(message, self._history.pastes_in(message))
         else:
             self.action_cursor_down()
 
@@ -252,7 +248,7 @@ class Composer(TextArea):
     def _keep_aside(self, text: str, lines: int) -> str:
         """Keep a paste and return what stands for it, which nothing else does."""
         for number in count(len(self._pastes) + 1):
-            label = f"[paste {number}: {lines:,} lines, {len(text):,} characters]"
+            label = label_of(number, lines, text)
             if label not in self._pastes:
                 break
         self._pastes[label] = Paste(label, text)
