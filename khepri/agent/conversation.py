@@ -7,6 +7,7 @@ what runs commands and writes files is imported when it is called.
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,7 @@ from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.checkpoints import Checkpoints
 from khepri.errors import KhepriError, ModelFileError, NoModelError, RefusedError, ToolError, UsageError
 from khepri.repo.root import Repository
+from khepri.repo.text import cut_middle
 
 if TYPE_CHECKING:
     from khepri.agent.session import Session
@@ -58,7 +60,7 @@ class Conversation:
         self._open_session = open_session
         self._checks = checks
         self._outputs: tuple[Attachment, ...] = ()
-        self._model_note = ""
+        self._note = ""
         self._session: Session | None = None
         self._lock = threading.Lock()
         self._opening_lock = threading.Lock()
@@ -143,9 +145,9 @@ class Conversation:
         except KhepriError:
             return False
 
-    def take_model_note(self) -> str:
-        """Return, once, what the user should know about the model that goes on; empty if it is the one from before."""
-        note, self._model_note = self._model_note, ""
+    def take_note(self) -> str:
+        """Return, once, what the user should know of the model that goes on, or of what it reads; empty if nothing."""
+        note, self._note = self._note, ""
         return note
 
     def unload(self, model: str) -> None:
@@ -215,9 +217,11 @@ class Conversation:
         ruling = Permissions(load_rules(self.repository.root)).command(command)
         if ruling.verdict is Verdict.DENY:
             raise RefusedError(f"{command} is not run: {ruling.reason}", "the rules are in the configuration files")
+        recording = self._recording
         outcome = run_check(self.repository, command, self.config.check_seconds, cancelled)
         self.repository.refresh()
-        self._outputs = (*self._outputs, Attachment(f"{_OUTPUT_OF}{command}", outcome.output))
+        if recording is self._recording:  # else it was printed into another conversation
+            self._outputs = (*self._outputs, Attachment(f"{_OUTPUT_OF}{command}", outcome.output))
         return outcome
 
     def submit(self, question: Question) -> Task:
@@ -229,12 +233,30 @@ class Conversation:
         if self._session is None:
             raise self._no_session()
         task = self._session.submit(self._complete(question))
+        self._note_cuts()
         self._outputs, self._unseen = (), []
         return task
 
     def _complete(self, question: Question) -> Question:
         fresh = [path for path in self._unseen if path not in question.mentions]
-        return Question(question.text, (*self._outputs, *question.attachments), (*question.mentions, *fresh))
+        printed = (replace(each, text=cut_middle(each.text, self._output_chars)) for each in self._outputs)
+        return Question(question.text, (*printed, *question.attachments), (*question.mentions, *fresh))
+
+    @property
+    def _output_chars(self) -> int:
+        """Characters of what each command printed that a question may hold: all of them leave room for an answer.
+
+        Where a token is a single character, as with numbers, they take half of the context.
+        """
+        return self.config.context_tokens // 2 // max(1, len(self._outputs))
+
+    def _note_cuts(self) -> None:
+        cut = [each.name for each in self._outputs if len(each.text) > self._output_chars]
+        if cut:
+            self._note = (
+                f"the model reads only the beginning and the end of the {' and the '.join(cut)}: "
+                f"{self._output_chars:,} characters of each"
+            )
 
     def compact(self) -> Task:
         """Start to summarise the conversation.
@@ -249,7 +271,7 @@ class Conversation:
 
     def begin_anew(self) -> None:
         """Begin another conversation; this one can be resumed."""
-        self._go_on(Recording(new_path(self._folder), self.repository.root, self.history.model))
+        self._leave_for(Recording(new_path(self._folder), self.repository.root, self.history.model))
 
     def resume(self, session: str) -> None:
         """Go on with another conversation.
@@ -259,7 +281,7 @@ class Conversation:
         """
         path = find_session(self._folder, session)
         if path != self._recording.path:
-            self._go_on(Recording(path, self.repository.root, self.history.model))
+            self._leave_for(Recording(path, self.repository.root, self.history.model))
 
     def fork(self) -> None:
         """Go on in a copy; the original stays as it is now.
@@ -366,6 +388,10 @@ class Conversation:
             raise UsageError("Khepri has changed nothing in this repository", "see your own changes: /diff")
         return undo(self.repository, max(made, key=lambda checkpoint: checkpoint.number), checkpoints)
 
+    def _leave_for(self, recording: Recording) -> None:
+        self._outputs = ()
+        self._go_on(recording)
+
     def _go_on(self, recording: Recording) -> None:
         self._recording.close()
         self._recording = recording
@@ -380,6 +406,6 @@ class Conversation:
         history = self.history
         if history.turns and history.model != name:
             if history.model:
-                self._model_note = f"this was held with {history.model}; {name} goes on with it, and reads it anew"
+                self._note = f"this was held with {history.model}; {name} goes on with it, and reads it anew"
             self._recording.append("model", model=name)
         history.model = name

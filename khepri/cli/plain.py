@@ -93,7 +93,7 @@ class _Talk:
         _prepare_readline(self._conversation.repository, self._history)
         if self._conversation.history.turns:
             self._retell()
-            self._say_model_note()
+            self._say_note()
         while not self._has_quit:
             try:
                 line = _read()
@@ -131,7 +131,9 @@ class _Talk:
         missing = missing_pastes(line, pastes)
         if missing:
             raise UsageError(f"the text of {' and '.join(missing)} is not kept", "paste it again; nothing was sent")
-        _follow(self._conversation.submit(Question(line, attachments_of(pastes), mentions)))
+        task = self._conversation.submit(Question(line, attachments_of(pastes), mentions))
+        self._say_note()
+        _follow(task)
         if self._conversation.problem:
             _say(f"warning: {self._conversation.problem}")
 
@@ -169,10 +171,10 @@ class _Talk:
                 pass
         if outcome.text:
             _say(spoken(outcome.text))
-        self._say_model_note()
+        self._say_note()
 
-    def _say_model_note(self) -> None:
-        note = self._conversation.take_model_note()
+    def _say_note(self) -> None:
+        note = self._conversation.take_note()
         if note:
             _say(f"note: {note}")
 

@@ -112,6 +112,19 @@ def cut_line(line: str, max_chars: int = 300) -> str:
     return f"{line[:max_chars]} [cut: {len(line) - max_chars} more characters]"
 
 
+def cut_middle(text: str, max_chars: int) -> str:
+    """Return ``text``, or its beginning and its end, with a line between them that says what was left out."""
+    if len(text) <= max_chars:
+        return text
+    head = text[: max_chars // 2]
+    tail = text[len(text) - (max_chars - len(head)) :]
+    # Whole lines, unless they are so long that little would be left.
+    head = head[: head.rfind("\n", len(head) // 2) + 1 or None]
+    tail = tail[tail.find("\n", 0, len(tail) // 2) + 1 :]
+    left_out = len(text) - len(head) - len(tail)
+    return f"{head.rstrip()}\n[cut: {left_out:,} characters left out here]\n{tail.lstrip()}"
+
+
 def _read_bytes(path: Path, max_bytes: int) -> tuple[bytes, int]:
     # Opening a pipe without O_NONBLOCK would wait for a writer; what was opened is checked, not what was listed.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)

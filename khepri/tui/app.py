@@ -157,7 +157,7 @@ class KhepriApp(TerminalApp):
     def begin_to_serve(self) -> None:
         """Let questions begin: the session is there, though its model may still be loading."""
         self.turns.serve_with(self.conversation.submit)
-        self._say_model_note()
+        self._say_note()
         self._read_ahead()
         self._begin_next()
 
@@ -328,15 +328,15 @@ class KhepriApp(TerminalApp):
             self.show_error(error)
             return
         self._wishes.fulfil(outcome)
-        self._say_model_note()
+        self._say_note()
         if outcome.task is not None:
             self.say(UserEntry(text))
             self.turns.watch(outcome.task)
             self._names_are_old = True
             self._resume_frames()
 
-    def _say_model_note(self) -> None:
-        note = self.conversation.take_model_note()
+    def _say_note(self) -> None:
+        note = self.conversation.take_note()
         if note:
             # It may come late, and whoever has scrolled up by then stays there.
             self.transcript.add(NoteEntry(note))
@@ -358,6 +358,7 @@ class KhepriApp(TerminalApp):
         question = self.turns.begin_next()
         if question is not None:
             self.say(UserEntry(question.text))
+            self._say_note()
             self._resume_frames()
         self.status.change(queued=len(self.turns.waiting))
 

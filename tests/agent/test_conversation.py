@@ -182,6 +182,38 @@ def test_what_a_command_printed_goes_with_the_next_question_and_again_when_that_
     assert other.attachments == first.attachments
 
 
+def test_what_a_command_printed_is_cut_so_that_the_question_fits_and_that_is_said(make: MakeConversation) -> None:
+    conversation = make(context_tokens=2048)
+    for word in ("one", "two"):
+        conversation.run_shell(f"echo {word}; seq 5000; echo end of {word}")
+    events = ask(conversation, "Why?")
+    note = conversation.take_note()
+    (turn,) = conversation.history.turns
+    conversation.close()
+    assert isinstance(events[-1], Finished)
+    assert "only the beginning and the end of the output of echo one" in note
+    for word, printed in zip(("one", "two"), turn.question.attachments, strict=True):
+        assert printed.text.startswith(("[cut: about", word))
+        assert printed.text.rstrip().endswith(f"end of {word}")
+        assert "characters left out here]" in printed.text
+        assert len(printed.text) < 600
+
+
+@pytest.mark.parametrize("command", ["/new", "/resume", "/fork"])
+def test_what_a_command_printed_belongs_to_its_conversation(make: MakeConversation, command: str) -> None:
+    conversation = make()
+    ask(conversation, "One?")
+    if command == "/resume":
+        command = f"/resume {conversation.history.session_id}"
+        conversation.begin_anew()
+    conversation.run_shell("echo printed")
+    run(conversation, command)
+    ask(conversation, "Two?")
+    question = conversation.history.turns[-1].question
+    conversation.close()
+    assert len(question.attachments) == (command == "/fork")
+
+
 def test_a_conversation_goes_on_with_its_own_model_if_that_is_still_there(
     root: Path, endless_model: Path, tmp_path: Path
 ) -> None:
@@ -215,8 +247,8 @@ def test_a_conversation_goes_on_with_its_own_model_if_that_is_still_there(
         again = open_conversation(asked_for, first.history.session_id)
         assert again.session is not None
         assert again.session.model.name == expected
-        assert ("goes on with it" in again.take_model_note()) == is_said
-        assert not again.take_model_note()
+        assert ("goes on with it" in again.take_note()) == is_said
+        assert not again.take_note()
         again.close()
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from khepri.errors import ToolError
-from khepri.repo.text import cut_line, is_binary, printable, read_text
+from khepri.repo.text import cut_line, cut_middle, is_binary, printable, read_text
 
 
 @pytest.fixture
@@ -167,3 +167,17 @@ def test_any_bytes_are_read_or_refused_as_binary(tmp_path_factory: pytest.TempPa
 def test_long_lines_are_cut_with_the_number_of_what_is_missing() -> None:
     assert cut_line("x" * 300) == "x" * 300
     assert cut_line("x" * 310) == "x" * 300 + " [cut: 10 more characters]"
+
+
+@given(st.text(st.sampled_from("ab\n é"), max_size=400), st.integers(20, 300))
+def test_of_a_long_text_both_ends_stay_and_what_is_missing_is_counted(text: str, most: int) -> None:
+    cut = cut_middle(text, most)
+    if len(text) <= most:
+        assert cut == text
+        return
+    head, _, rest = cut.partition("\n[cut: ")
+    count, _, tail = rest.partition(" characters left out here]\n")
+    assert text.startswith(head)
+    assert text.endswith(tail)
+    assert len(text) - most <= int(count.replace(",", "")) <= len(text)
+    assert len(head) + len(tail) <= most

@@ -179,28 +179,28 @@ async def test_what_is_half_written_is_found_again_after_leaving(make_app: MakeA
         assert later.composer.text == "half a question"
 
 
-async def test_a_message_from_another_session_brings_its_paste_or_says_that_it_cannot(make_app: MakeApp) -> None:
-    for text, is_kept in (("x\n" * 100, True), ("x" * 300_000, False)):
-        app = make_app()
-        async with running(app) as pilot:
-            app.composer.post_message(events.Paste(text))
-            await pilot.press(*" why")
-            await wait_until(pilot, lambda: app.composer.text.endswith("] why"))
-            await pilot.press("ctrl+d")
-        later = make_app()
-        async with running(later) as pilot:
-            await pilot.press("up", "enter")
-            turns = later.conversation.history.turns
-            if not is_kept:
-                await wait_until(pilot, lambda: bool(later._notifications))
-                (note,) = later._notifications
-                assert "is not kept" in note.message
-                assert later.composer.text.endswith("] why")
-                assert not turns
-                await pilot.press("enter")
-            await wait_until(pilot, lambda: bool(later.conversation.history.turns))
-            sent = later.conversation.history.turns[0].question
-            assert [each.text for each in sent.attachments] == [text] * is_kept
+@pytest.mark.parametrize(("text", "is_kept"), [("x\n" * 100, True), ("x" * 300_000, False)], ids=["short", "long"])
+async def test_a_message_from_another_session_brings_its_paste_or_says_that_it_cannot(
+    make_app: MakeApp, text: str, is_kept: bool
+) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        app.composer.post_message(events.Paste(text))
+        await pilot.press(*" why")
+        await wait_until(pilot, lambda: app.composer.text.endswith("] why"))
+        await pilot.press("ctrl+d")
+    later = make_app(context_tokens=4096)
+    async with running(later) as pilot:
+        await pilot.press("up", "enter")
+        if not is_kept:
+            await wait_until(pilot, lambda: bool(later._notifications))
+            (note,) = later._notifications
+            assert "is not kept" in note.message
+            assert later.composer.text.endswith("] why")
+            await pilot.press("enter")
+        turns = later.conversation.history.turns
+        await wait_until(pilot, lambda: bool(turns))
+        assert [each.text for each in turns[0].question.attachments] == [text] * is_kept
 
 
 async def test_without_a_model_the_app_says_what_to_do_and_what_is_written_waits(root: Path) -> None:
