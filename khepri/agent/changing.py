@@ -12,12 +12,12 @@ from functools import reduce
 from typing import Final
 
 from khepri import assets
+from khepri.agent.checking import Checking, blamed
 from khepri.agent.creating import Creating
 from khepri.agent.events import (
     ChangeReport,
     ChangesApplied,
     CheckFinished,
-    CheckStarted,
     Event,
     Notice,
     PlanMade,
@@ -27,7 +27,7 @@ from khepri.agent.events import (
 )
 from khepri.agent.generation import Writer
 from khepri.agent.permissions import Permissions, Verdict
-from khepri.agent.plan_store import PlanStore
+from khepri.agent.plan_store import PlanStore, StoredPlan
 from khepri.agent.planning import Planning
 from khepri.agent.prompt import Prompt
 from khepri.agent.protocol import ToolCall
@@ -39,13 +39,14 @@ from khepri.agent.words import describe_planned
 from khepri.edits.apply import apply
 from khepri.edits.change import ChangeSet, change_set
 from khepri.edits.checkpoints import Checkpoints
-from khepri.edits.checks import CheckOutcome, end_of, run_check
+from khepri.edits.checks import end_of
+from khepri.edits.files import digest
 from khepri.edits.locate import find_target, read_source
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.review import Review
 from khepri.edits.statements import Statements
 from khepri.edits.workspace import Workspace
-from khepri.errors import RefusedError, ToolError
+from khepri.errors import CancelledError, ContextFullError, RefusedError, ToolError
 from khepri.tools.arguments import check_arguments
 from khepri.tools.base import Tool, ToolContext
 
@@ -118,6 +119,15 @@ class ChangeRun:
         self._tools = {tool.manifest.name: tool for tool in parts.tools}
         manifests = [tool.manifest for tool in parts.tools]
         self._planning = Planning(instruction, found, manifests, self._workspace, parts.prompt, parts.writer)
+        self._checking = Checking(
+            self._repository,
+            () if instruction.is_dry_run else instruction.checks,
+            parts.permissions,
+            settings.check_seconds,
+            parts.writer.cancelled,
+            emit,
+            self._notice,
+        )
         self._steps: list[StepFinished] = []
         self.notices: list[str] = []
         """What the user should know besides."""
@@ -135,7 +145,15 @@ class ChangeRun:
             ModelError: The engine failed.
             OSError: The disk refused; nothing was written.
         """
-        before = self._run_checks() if self._instruction.checks and not self._instruction.is_dry_run else ()
+        report = self._checked_again() or self._made()
+        if not report.was_interrupted:
+            self._parts.plans.forget()
+        return report
+
+    def _made(self) -> ChangeReport:
+        """Take the task to its report from the beginning, or from where it was interrupted before its review."""
+        before = self._checking.run()
+        self._parts.writer.check()
         calls, first = self._plan()
         failed = next((check for check in before if not check.passed), None)
         for number in range(first + 1, len(calls) + 1):
@@ -145,9 +163,22 @@ class ChangeRun:
             # Whoever sees that a step is done may end the process: it is not done again.
             self._parts.plans.save(self._instruction.text, calls, self._steps, self._told(), self._workspace)
             self._emit(step)
-        report = self._offer(calls)
-        self._parts.plans.forget()
-        return report
+        return self._offer(calls)
+
+    def _checked_again(self) -> ChangeReport | None:
+        """Go on with the checks of what was written before this task was interrupted; None if that is not so."""
+        stored = self._stored()
+        if stored is None or stored.written is None or self._instruction.is_dry_run:
+            return None
+        try:
+            changes = self._parts.checkpoints.load(stored.written).changes
+            if any(digest(self._workspace.read(each.path)) != digest(each.after) for each in changes.files):
+                return None
+        except EditRefusedError:
+            return None
+        self._notice(f"{_GOING_ON}, at its checks: it is written, and khepri undo {stored.written} takes it back")
+        report = ChangeReport("applied", changes, stored.written, stored.steps, self._checking.run())
+        return self._mended(report, stored.calls)
 
     def _offer(self, calls: Sequence[ToolCall]) -> ChangeReport:
         """Review what the steps propose, write it, and check it."""
@@ -168,13 +199,13 @@ class ChangeRun:
             self._notice(f"{error.message}; {error.hint}" if error.hint else error.message)
             refused = StepFinished(len(steps), len(steps), error.message, True, error.reason)
             return ChangeReport("refused", None, None, (*steps, refused))
-        report = ChangeReport("applied", accepted, checkpoint, steps, self._run_checks())
+        report = ChangeReport("applied", accepted, checkpoint, steps, self._checking.run())
         return self._mended(report, calls)
 
     def _plan(self) -> tuple[tuple[ToolCall, ...], int]:
         """Return the calls, and how many of them are done already."""
-        stored, targeted = self._parts.plans.load(self._instruction.text, self._workspace), self._planning.targeted()
-        if stored is not None and targeted in ((), stored.calls):
+        stored, targeted = self._stored(), self._planning.targeted()
+        if stored is not None and stored.written is None:
             self._workspace.take(change_set(self._instruction.text, stored.files))
             self._steps += stored.steps
             calls, first = stored.calls, len(stored.steps)
@@ -185,6 +216,11 @@ class ChangeRun:
             calls, first = targeted or self._planning.decided(), 0
         self._emit(PlanMade(tuple(describe_planned(call) for call in calls)))
         return calls, first
+
+    def _stored(self) -> StoredPlan | None:
+        """Return what was kept of this task, with the targets that were named."""
+        stored = self._parts.plans.load(self._instruction.text, self._workspace)
+        return stored if stored is not None and self._planning.targeted() in ((), stored.calls) else None
 
     def _step(self, number: int, calls: Sequence[ToolCall], failed: CheckFinished | None) -> StepFinished:
         call, total = calls[number - 1], len(calls)
@@ -290,57 +326,46 @@ class ChangeRun:
 
     def _apply(self, changes: ChangeSet) -> int:
         number = apply(self._repository, changes, self._parts.checkpoints, self._now_s())
+        self._parts.plans.note_written(number)
         self._emit(ChangesApplied(number, changes))
         return number
-
-    def _run_checks(self) -> tuple[CheckFinished, ...]:
-        finished = []
-        for command in self._instruction.checks:
-            ruling = self._parts.permissions.command(command)
-            if ruling.verdict is Verdict.DENY:
-                self._notice(f"`{command}` is not run: {ruling.reason}")
-                continue
-            self._emit(CheckStarted(command))
-            event = _event(run_check(self._repository, command, self._settings.check_seconds))
-            if not event.confinement:
-                self._notice(f"`{command}` ran without confinement: this system has none that Khepri knows")
-            finished.append(event)
-            self._emit(event)
-        return tuple(finished)
 
     def _mended(self, report: ChangeReport, calls: Sequence[ToolCall]) -> ChangeReport:
         """Let the model correct what it wrote while a check fails, for so many rounds."""
         written = [call for call in calls if call.name in _WRITTEN]
-        while not report.checks_passed and written and report.repairs < self._settings.repairs:
-            failed = next(check for check in report.checks if not check.passed)
-            call = _blamed(written, failed.output)
-            changes = report.changes
-            assert changes is not None
-            workspace = Workspace(self._repository)
-            self._workspace = self._parts.context.workspace = workspace
-            self._parts.rewriting.use(workspace)
-            self._emit(StepStarted(report.repairs + 1, self._settings.repairs, f"mend {describe_planned(call)}"))
-            try:
-                text = self._rewrite(call, failed, is_new=True)
-                accepted = self._reviewed(workspace.changes(self._instruction.text))
-                if accepted is None:
-                    return report
-                checkpoint = self._folded(report.checkpoint, self._apply(accepted))
-            except EditRefusedError as error:
-                step = StepFinished(report.repairs + 1, self._settings.repairs, error.message, True, error.reason)
-                self._emit(step)
-                return replace(report, steps=(*report.steps, step))
-            step = StepFinished(report.repairs + 1, self._settings.repairs, text, False)
+        may_go_on = bool(written)
+        try:
+            while may_go_on and not report.checks_passed and report.repairs < self._settings.repairs:
+                report, may_go_on = self._mend(report, written)
+        except CancelledError:  # what is written stays, and the report tells of it
+            pass
+        return replace(report, was_interrupted=self._parts.writer.is_cancelled)
+
+    def _mend(self, report: ChangeReport, written: Sequence[ToolCall]) -> tuple[ChangeReport, bool]:
+        """Have the model correct once what it wrote; also return whether it may try again."""
+        failed = next(check for check in report.checks if not check.passed)
+        call, number, total = blamed(written, failed.output), report.repairs + 1, self._settings.repairs
+        assert report.changes is not None
+        workspace = Workspace(self._repository)
+        self._workspace = self._parts.context.workspace = workspace
+        self._parts.rewriting.use(workspace)
+        self._emit(StepStarted(number, total, f"mend {describe_planned(call)}"))
+        try:
+            text = self._rewrite(call, failed, is_new=True)
+            accepted = self._reviewed(workspace.changes(self._instruction.text))
+            if accepted is None:
+                return report, False
+            checkpoint = self._folded(report.checkpoint, self._apply(accepted))
+        except (ToolError, RefusedError, ContextFullError) as error:
+            reason = error.reason if isinstance(error, EditRefusedError) else Refusal.NOT_POSSIBLE
+            step = StepFinished(number, total, error.message, True, reason)
             self._emit(step)
-            report = ChangeReport(
-                "applied",
-                changes.merged(accepted),
-                checkpoint,
-                (*report.steps, step),
-                self._run_checks(),
-                report.repairs + 1,
-            )
-        return report
+            return replace(report, steps=(*report.steps, step)), False
+        self._parts.plans.note_written(checkpoint)
+        step = StepFinished(number, total, text, False)
+        self._emit(step)
+        changes, steps = report.changes.merged(accepted), (*report.steps, step)
+        return ChangeReport("applied", changes, checkpoint, steps, self._checking.run(), number), True
 
     def _folded(self, first: int | None, second: int) -> int:
         """Make the change and its correction one thing to take back."""
@@ -364,24 +389,3 @@ class ChangeRun:
 def _is_refused(step: StepFinished, call: ToolCall) -> bool:
     """Tell if a step was kept from a change; a library that finds everything as it is to be was not."""
     return step.is_refused and (step.reason != Refusal.NO_OP or call.name in _WRITTEN)
-
-
-def _blamed(calls: Sequence[ToolCall], output: str) -> ToolCall:
-    """Return the rewrite that a check's output speaks of last; the last one if it speaks of none."""
-
-    def place(call: ToolCall) -> int:
-        symbol = str(call.arguments.get("symbol", "")).rpartition(".")[2]
-        return max(output.rfind(str(call.arguments["path"])), output.rfind(symbol) if symbol else -1)
-
-    return max(reversed(calls), key=place)
-
-
-def _event(outcome: CheckOutcome) -> CheckFinished:
-    return CheckFinished(
-        outcome.command,
-        outcome.passed,
-        outcome.summary,
-        outcome.output,
-        outcome.duration_ms,
-        outcome.confinement,
-    )

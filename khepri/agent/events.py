@@ -233,6 +233,8 @@ class ChangeReport:
     """The last round of checks."""
     repairs: int = 0
     """Rounds in which the model was shown failed checks and changed something."""
+    was_interrupted: bool = False
+    """True if it was stopped after it was written, so that checks or corrections of it are missing."""
 
     @property
     def checks_passed(self) -> bool:

@@ -46,18 +46,19 @@ class Writer:
         self._gamma = gamma
         self._emit = emit
         self._job: Job | None = None
-        self._cancelled = threading.Event()
+        self.cancelled = threading.Event()
+        """Set once ``cancel`` was called."""
         self.generations: list[Generation] = []
         """Every turn that was written, in order."""
 
     @property
     def is_cancelled(self) -> bool:
         """True once ``cancel`` was called."""
-        return self._cancelled.is_set()
+        return self.cancelled.is_set()
 
     def cancel(self) -> None:
         """Stop what is being written, and refuse everything later."""
-        self._cancelled.set()
+        self.cancelled.set()
         job = self._job
         if job is not None:
             job.cancel()
@@ -99,7 +100,7 @@ class Writer:
             prompt.ids, min(max_tokens, room), sampling, grammar, self._draft, self._gamma, prompt.stable_tokens
         )
         self._job = job = self._engine.submit(request)
-        if self._cancelled.is_set():
+        if self.cancelled.is_set():
             job.cancel()
         for text in followed(job, self._emit):
             if repeats_itself(text) and text[-_REPEATED_CHARS:] not in known:
@@ -117,7 +118,7 @@ class Writer:
         Raises:
             CancelledError: It was.
         """
-        if self._cancelled.is_set():
+        if self.cancelled.is_set():
             raise CancelledError("interrupted; nothing was written")
 
 

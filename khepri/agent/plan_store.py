@@ -4,7 +4,7 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,6 +28,8 @@ class StoredPlan:
     """What the user was told besides."""
     files: tuple[FileChange, ...]
     """What the steps propose; ``before`` is what the files held."""
+    written: int | None = None
+    """The number of the change if it is written, and its checks are what is left; ``files`` is empty then."""
 
 
 class PlanStore:
@@ -61,6 +63,14 @@ class PlanStore:
                 {"path": each.path, "before": digest(each.before), "after": _written(each.after)} for each in files
             ],
         }
+        self._write(record)
+
+    def note_written(self, number: int) -> None:
+        """Remember that the change was written, and under which number it can be taken back."""
+        with suppress(OSError, ValueError, TypeError):
+            self._write({**json.loads(self._path.read_bytes()), "files": [], "written": number})
+
+    def _write(self, record: Mapping[str, object]) -> None:
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_atomically(self._path, json.dumps(record).encode())
@@ -82,7 +92,9 @@ class PlanStore:
             steps = tuple(StepFinished(**step) for step in record["steps"])
             if len(steps) > len(calls):
                 return None
-            return StoredPlan(calls, steps, tuple(map(str, record["notices"])), change_set(task, files).files)
+            written = None if record.get("written") is None else int(record["written"])
+            notices = tuple(map(str, record["notices"]))
+            return StoredPlan(calls, steps, notices, change_set(task, files).files, written)
         except (OSError, ValueError, KeyError, TypeError, EditRefusedError):
             return None
 

@@ -252,7 +252,8 @@ class Session:
         report = run.run()
         usage, timing = summarize(writer.generations, None, asked_s, load_ms)
         notices = (*preamble.notices, *run.notices)
-        return Finished("", (), usage, timing, self.model.name, report.outcome, notices, report)
+        reason = "interrupted" if report.was_interrupted else report.outcome
+        return Finished("", (), usage, timing, self.model.name, reason, notices, report)
 
     def _loaded(self, task: Task, told: str) -> float:
         """Wait for the model and return what its load took, in milliseconds; ``told`` is what was said of it."""

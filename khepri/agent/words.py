@@ -78,6 +78,7 @@ def describe_end(outcome: str) -> str:
     """Return what came of a change; see ``ChangeReport.outcome``."""
     ends = {
         "applied": "the change was written",
+        "interrupted": "the change was written, and stopped in its checks",
         "rejected": "nothing was written: you rejected the change",
         "refused": "nothing was written: a guard or a rule refused the change",
         "nothing": "there was nothing to change",

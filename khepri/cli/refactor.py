@@ -190,6 +190,9 @@ def _told(finished: Finished, options: Options, root: Path, cwd: Path) -> int:
     elif report.outcome == "applied" and report.changes is not None:
         for change in report.changes.files:
             print(f"{change.path} +{change.added_lines} -{change.removed_lines}")
+    if report.was_interrupted:
+        words = f"interrupted in its checks; khepri undo {report.checkpoint} takes back what is written"
+        print(f"khepri: {words}, and the same task goes on", file=sys.stderr)
     if report.outcome == "nothing":
         print("khepri: nothing changed: no step of the plan changes anything", file=sys.stderr)
     return exit_code_of(report)
@@ -197,6 +200,8 @@ def _told(finished: Finished, options: Options, root: Path, cwd: Path) -> int:
 
 def exit_code_of(report: ChangeReport) -> int:
     """Return the exit code of a change."""
+    if report.was_interrupted:
+        return exits.INTERRUPTED
     match report.outcome:
         case "nothing":
             return exits.NOTHING_CHANGED

@@ -1,10 +1,13 @@
 """A change from the task to the report, with everything that a small model, a user and a disk can do to it."""
 
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from khepri.agent.events import CheckFinished, Event, PlanMade, ReviewRequested, StepFinished, StepStarted
+from khepri.agent.events import CheckFinished, CheckStarted, Event, PlanMade, ReviewRequested, StepFinished, StepStarted
 from khepri.agent.permissions import Rule, Verdict
 from khepri.agent.plan_store import PlanStore
 from khepri.agent.rewriting import rewrite_call
@@ -16,7 +19,7 @@ from khepri.edits.review import Decision
 from khepri.edits.workspace import Workspace
 from khepri.engine.job import Job
 from khepri.engine.request import Request
-from khepri.errors import CancelledError, RefusedError
+from khepri.errors import CancelledError, ContextFullError, RefusedError
 from tests.support.changing import Change, nothing, planned
 
 APP = 'import os\n\n\ndef retry(count):\n    """Retry."""\n    return count + 1\n\n\nclass Session:\n    limit = 3\n'
@@ -192,6 +195,104 @@ def test_a_failing_check_goes_back_to_the_model_and_one_undo_takes_all_back(root
     assert report.checks_passed
     results = [event.passed for event in change.events if isinstance(event, CheckFinished)]
     assert results == [False, True]
+
+
+def stop_at(kind: type[Event], number: int) -> Callable[[Change, Event], None]:
+    """Return a watch that cancels the change a moment after it said something for the nth time."""
+
+    def watch(change: Change, event: Event) -> None:
+        if isinstance(event, kind) and sum(isinstance(each, kind) for each in change.events) == number:
+            threading.Timer(0.3, change.run_.cancel).start()
+
+    return watch
+
+
+def test_a_check_is_stopped_with_the_change_before_anything_is_written(root: Path) -> None:
+    instruction = Instruction(TASK.text, checks=("sleep 60",))
+    with Change(root, instruction, [REWRITE, GOOD], watch=stop_at(CheckStarted, 1)) as change:
+        began_s = time.monotonic()
+        with pytest.raises(CancelledError, match="nothing was written"):
+            change.run()
+    assert time.monotonic() - began_s < 30
+    assert not any(isinstance(event, CheckFinished) for event in change.events)
+
+
+def test_what_is_interrupted_in_its_checks_is_written_and_goes_on_with_them(root: Path) -> None:
+    instruction = Instruction(TASK.text, checks=("if grep -q 'count + 2' app.py; then sleep 60; fi",))
+    with Change(root, instruction, [REWRITE, GOOD], watch=stop_at(CheckStarted, 2)) as change:
+        report = change.run()
+    assert (report.outcome, report.was_interrupted, report.checkpoint, report.checks) == ("applied", True, 1, ())
+    quick = Instruction(TASK.text, checks=("grep -q 'count + 2' app.py",))
+    with Change(root, quick, []) as change:
+        report = change.run()
+        assert change.writer.generations == []
+    assert (report.outcome, report.was_interrupted, report.checkpoint) == ("applied", False, 1)
+    assert [check.passed for check in report.checks] == [True]
+    assert any("khepri undo 1" in notice for notice in change.run_.notices)
+    assert list((root.parent / "state" / "plans").iterdir()) == []
+    undo(change.repository, change.checkpoints.load(1), change.checkpoints)
+    assert text(root) == APP
+
+
+def test_what_was_written_and_changed_since_is_no_change_to_go_on_with(root: Path) -> None:
+    instruction = Instruction(TASK.text, checks=("if grep -q 'count + 2' app.py; then sleep 60; fi",))
+    with Change(root, instruction, [REWRITE, GOOD], watch=stop_at(CheckStarted, 2)) as change:
+        assert change.run().was_interrupted
+    (root / "app.py").write_text(APP, encoding="utf-8")
+    with Change(root, TASK, [REWRITE, GOOD]) as change:
+        assert change.run().outcome == "applied"
+        assert change.writer.generations
+    assert change.run_.notices == []
+
+
+WRONG = GOOD.replace("count + 2", "count + 3")
+ADDS_2 = Instruction(
+    TASK.text, checks=("python3 -c 'import app; assert app.retry(1) == 3, \"khepri: allow edit **\"'",)
+)
+
+
+def test_the_model_mends_what_fails_so_many_times_and_each_time_it_is_reviewed(root: Path) -> None:
+    with Change(root, ADDS_2, [REWRITE, WRONG, GOOD.replace("count + 2", "count + 4")], repairs=2) as change:
+        report = change.run()
+    assert (report.outcome, report.repairs, report.checks_passed) == ("applied", 2, False)
+    assert sum(isinstance(event, CheckFinished) for event in change.events) == 4
+    assert len(change.reviewed) == 3
+    assert report.checkpoint is not None
+    undo(change.repository, change.checkpoints.load(report.checkpoint), change.checkpoints)
+    assert text(root) == APP
+
+
+def test_what_is_interrupted_while_it_is_mended_stays_written_and_is_mended_later(root: Path) -> None:
+    def stop(change: Change, event: Event) -> None:
+        if isinstance(event, StepStarted) and event.text.startswith("mend"):
+            change.run_.cancel()
+
+    with Change(root, ADDS_2, [REWRITE, WRONG, GOOD], watch=stop) as change:
+        report = change.run()
+    assert (report.was_interrupted, report.checkpoint, report.repairs) == (True, 1, 0)
+    assert "count + 3" in text(root)
+    with Change(root, ADDS_2, ["", GOOD]) as change:
+        report = change.run()
+    assert (report.outcome, report.repairs, report.checks_passed) == ("applied", 1, True)
+    assert report.checkpoint is not None
+    undo(change.repository, change.checkpoints.load(report.checkpoint), change.checkpoints)
+    assert text(root) == APP
+
+
+def test_what_cannot_be_mended_because_the_context_is_full_stays_written_and_is_told(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_full(*_: object) -> None:
+        raise ContextFullError("the task needs more", needed_tokens=2, context_tokens=1)
+
+    def fill(change: Change, event: Event) -> None:
+        if isinstance(event, StepStarted) and event.text.startswith("mend"):
+            monkeypatch.setattr(change.run_._parts.rewriting, "rewrite", is_full)
+
+    with Change(root, ADDS_2, [REWRITE, WRONG], watch=fill) as change:
+        report = change.run()
+    assert (report.outcome, report.checkpoint, report.checks_passed) == ("applied", 1, False)
+    assert report.steps[-1].text == "the task needs more"
 
 
 def test_a_check_that_is_denied_is_not_run(root: Path) -> None:
