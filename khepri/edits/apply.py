@@ -162,7 +162,7 @@ def _are_untouched(targets: Sequence[Path], files: Sequence[FileChange]) -> bool
 def _target(repository: Repository, change: FileChange) -> Path:
     """Return the real path to write, after every reason not to was looked for."""
     target = _place(repository, change.path)
-    remove_leftovers(target.parent)
+    remove_leftovers(target.parent, is_locked=True)
     if read_bytes(target) != change.before:
         raise changed_since(target)
     if change.before is not None:

@@ -8,8 +8,10 @@ and its target is written. What is written, and whether it may be, is decided el
 import contextlib
 import hashlib
 import os
+import re
 import secrets
 import stat
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,7 +21,10 @@ from khepri.repo.text import printable
 
 TEMPORARY_PREFIX: Final = ".khepri-"
 _TEMPORARY_SUFFIX: Final = ".tmp"
+_TEMPORARY: Final = re.compile(r"\.khepri-(\d{1,10})-[0-9a-f]{12}\.tmp")
 _RANDOM_BYTES: Final = 6
+_LONGEST_WRITE_S: Final = 300.0
+"""How long a file may lie staged; the process may run in a container, where it cannot be seen."""
 _MOST_BYTES: Final = 20_000_000
 _READ_FLAGS: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | os.O_CLOEXEC
 
@@ -116,7 +121,8 @@ def stage(target: Path, data: bytes | None, mode: int | None = None) -> Staged:
     """
     if data is None:
         return Staged(target, None)
-    temporary = target.parent / f"{TEMPORARY_PREFIX}{secrets.token_hex(_RANDOM_BYTES)}{_TEMPORARY_SUFFIX}"
+    unique = f"{os.getpid()}-{secrets.token_hex(_RANDOM_BYTES)}"
+    temporary = target.parent / f"{TEMPORARY_PREFIX}{unique}{_TEMPORARY_SUFFIX}"
     status = _status(target)
     descriptor = os.open(
         temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666 if status is None else 0o600
@@ -136,13 +142,27 @@ def stage(target: Path, data: bytes | None, mode: int | None = None) -> Staged:
     return Staged(target, temporary)
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove what writes that were killed have left in a folder. Only while no other Khepri writes there."""
-    # The whole form of the name: a user's own file may begin and end like it.
-    random_part = "[0-9a-f]" * (2 * _RANDOM_BYTES)
-    for leftover in folder.glob(f"{TEMPORARY_PREFIX}{random_part}{_TEMPORARY_SUFFIX}"):
-        with contextlib.suppress(OSError):
-            leftover.unlink()
+def remove_leftovers(folder: Path, *, is_locked: bool = False) -> None:
+    """Remove what writes that were killed have left in a folder: of this user's, of processes that are no more.
+
+    Args:
+        folder: Where to look; one that cannot be listed is left alone.
+        is_locked: True while no other Khepri of this user's writes there; otherwise what is young is left as well.
+    """
+    try:
+        names = [name for name in os.listdir(folder) if name.startswith(TEMPORARY_PREFIX)]
+    except OSError:
+        return
+    for name in names:
+        # The whole form of the name: a user's own file may begin and end like it.
+        found = _TEMPORARY.fullmatch(name)
+        status = _status(folder / name) if found is not None else None
+        if found is None or status is None or not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+            continue
+        is_old = is_locked or time.time() - status.st_mtime > _LONGEST_WRITE_S
+        if is_old and not _is_alive(int(found[1])):
+            with contextlib.suppress(OSError):
+                os.unlink(folder / name)
 
 
 def write_atomically(target: Path, data: bytes) -> None:
@@ -151,6 +171,7 @@ def write_atomically(target: Path, data: bytes) -> None:
     Raises:
         OSError: The system refused; what was there is as it was.
     """
+    remove_leftovers(target.parent)
     staged = stage(target, data)
     assert staged.temporary is not None
     try:
@@ -169,6 +190,16 @@ def sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # somebody else's
+        return True
+    return True
 
 
 def _status(target: Path) -> os.stat_result | None:

@@ -109,18 +109,6 @@ def test_a_file_that_is_given_back_in_the_middle_has_its_mode(
     assert (root / "b.py").stat().st_mode & 0o777 == 0o751
 
 
-def test_only_what_khepri_left_is_removed(root: Path, state: Path) -> None:
-    (root / ".khepri-notes.tmp").write_bytes(b"mine\n")
-    (root / f"{files.TEMPORARY_PREFIX}0123456789ab.tmp").write_bytes(b"left\n")
-    apply(
-        Repository.open(root),
-        change_set("x", [FileChange("a.py", b"old a\n", b"new\n")]),
-        Checkpoints(root, state),
-        0.0,
-    )
-    assert contents(root) == {**BEFORE, "a.py": b"new\n", ".khepri-notes.tmp": b"mine\n"}
-
-
 @pytest.mark.parametrize(
     ("path", "prepare", "reason"),
     [

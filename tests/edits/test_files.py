@@ -3,14 +3,20 @@
 import errno
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from khepri.edits import files
+from khepri.edits.apply import apply
+from khepri.edits.change import FileChange, change_set
+from khepri.edits.checkpoints import Checkpoints
 from khepri.edits.files import TEMPORARY_PREFIX, read_bytes, stage, write_atomically
 from khepri.edits.refusal import EditRefusedError, Refusal
+from khepri.repo.root import Repository
 
 OLD, NEW, THEIRS = b"old\n", b"new\n", b"somebody's work\n"
 
@@ -136,3 +142,56 @@ def test_a_file_of_khepris_own_stays_whole_and_alone_if_it_cannot_be_replaced(
     assert (path.read_bytes(), leftovers(path)) == (OLD, [])
     write_atomically(path, NEW)
     assert path.read_bytes() == NEW
+
+
+def left_by(folder: Path, process: int, age_s: float, name: str = ".khepri-{0}-0123456789ab.tmp") -> Path:
+    place = folder / name.format(process)
+    place.write_bytes(b"left")
+    os.utime(place, (place.stat().st_atime - age_s,) * 2)
+    return place
+
+
+@pytest.fixture
+def dead_process() -> int:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    return gone.pid
+
+
+@pytest.mark.parametrize("kind", ["of a change", "of Khepri's own"])
+def test_what_a_killed_write_left_is_removed_by_a_later_one_there(path: Path, dead_process: int, kind: str) -> None:
+    folder = path.parent
+    left = left_by(folder, dead_process, 600)
+    kept = [
+        left_by(folder, os.getpid(), 600),
+        left_by(folder, os.getppid(), 86_400),
+        left_by(folder, dead_process, 600, ".khepri-{0}-notes.tmp"),
+        left_by(folder, dead_process, 600, ".khepri-{0}-0123456789ab.tmp.py"),
+    ]
+    young = left_by(folder, dead_process, 5, ".khepri-{0}-ba9876543210.tmp")
+    link = folder / f".khepri-{dead_process}-aaaaaaaaaaaa.tmp"
+    link.symlink_to(path)
+    if kind == "of a change":
+        state = folder.parent / "state"
+        repository = Repository.open(folder)
+        apply(repository, change_set("x", [FileChange("a.py", OLD, NEW)]), Checkpoints(folder, state), 0.0)
+    else:
+        write_atomically(path, NEW)
+    assert path.read_bytes() == NEW
+    assert not left.exists()
+    # Khepri's own folders are not locked, and a process may run where it cannot be seen.
+    assert young.exists() == (kind == "of Khepri's own")
+    assert all(each.exists() for each in kept)
+    assert link.is_symlink()
+
+
+def test_what_a_process_was_writing_as_it_was_killed_is_known_for_its_own(path: Path) -> None:
+    write = "import os, signal, sys; from pathlib import Path; from khepri.edits.files import stage; "
+    write += "stage(Path(sys.argv[1]), b'x'); os.kill(os.getpid(), signal.SIGKILL)"
+    subprocess.run([sys.executable, "-c", write, str(path)], check=False)
+    (left,) = leftovers(path)
+    write_atomically(path, NEW)
+    assert left.exists()
+    os.utime(left, (left.stat().st_atime - 600,) * 2)
+    write_atomically(path, NEW)
+    assert leftovers(path) == []
