@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from khepri.cli.patch_output import write_patch
 from khepri.edits.apply import reverse, undo
 from khepri.edits.change import FileChange, change_set
 from khepri.edits.checkpoints import Checkpoint, Checkpoints
+from khepri.edits.patch import patch_text
 from khepri.edits.refusal import EditRefusedError
 from khepri.repo.root import Repository
 from khepri.repo.text import printable
@@ -29,20 +31,35 @@ def run(cwd: Path, number: int | None, *, to: bool, lists: bool, is_dry_run: boo
         if not chosen:
             return _nothing("there is no change to take back in this repository", as_json=as_json)
         if is_dry_run:
-            return _dry_run(repository, chosen, cwd)
-        undone = []
-        for checkpoint in chosen:
+            return _dry_run(repository, chosen, cwd, as_json=as_json)
+        return _take_back(repository, checkpoints, chosen, as_json=as_json)
+
+
+def _take_back(repository: Repository, checkpoints: Checkpoints, chosen: Sequence[Checkpoint], *, as_json: bool) -> int:
+    """Take changes back, the latest first; what could not be ends it, and what was by then is told."""
+    undone: list[dict[str, object]] = []
+    refusal: EditRefusedError | None = None
+    for checkpoint in chosen:
+        try:
             back = undo(repository, checkpoint, checkpoints)
-            undone.append({"number": checkpoint.number, "title": checkpoint.changes.title, "paths": list(back.paths)})
-            if not as_json:
-                title = printable(checkpoint.changes.title)
-                what = f"took back {checkpoint.number}" if back.paths else f"nothing is left of {checkpoint.number}"
-                print(f"{what}: {title}")
-                for path in back.paths:
-                    print(f"  {path}")
-        if as_json:
-            print(json.dumps({"undone": undone}, indent=2, ensure_ascii=False), flush=True)
-        return exits.ANSWERED if any(each["paths"] for each in undone) else exits.NOTHING_CHANGED
+        except EditRefusedError as error:
+            refusal = error
+            break
+        undone.append({"number": checkpoint.number, "title": checkpoint.changes.title, "paths": list(back.paths)})
+        if not as_json:
+            what = f"took back {checkpoint.number}" if back.paths else f"nothing is left of {checkpoint.number}"
+            print(f"{what}: {printable(checkpoint.changes.title)}")
+            for path in back.paths:
+                print(f"  {printable(path)}")
+    if refusal is not None and not undone:
+        raise refusal
+    if as_json:
+        failure = exits.as_object(refusal) if refusal is not None else {}
+        print(json.dumps({"undone": undone, **failure}, indent=2, ensure_ascii=False), flush=True)
+    if refusal is not None:
+        exits.say(refusal)
+        return exits.exit_code(refusal)
+    return exits.ANSWERED if any(each["paths"] for each in undone) else exits.NOTHING_CHANGED
 
 
 def _nothing(why: str, *, as_json: bool) -> int:
@@ -61,14 +78,20 @@ def _chosen(checkpoints: Checkpoints, number: int | None, *, to: bool) -> list[C
     return [checkpoints.load(number)]
 
 
-def _dry_run(repository: Repository, chosen: list[Checkpoint], cwd: Path) -> int:
+def _dry_run(repository: Repository, chosen: Sequence[Checkpoint], cwd: Path, *, as_json: bool) -> int:
     """Print the patch that takes the changes back; where the files have changed since, the one for what they were."""
+    patches = []
     for checkpoint in chosen:
         try:
             back = reverse(repository, checkpoint)
         except EditRefusedError:
             files = [FileChange(each.path, each.after, each.before, each.mode) for each in checkpoint.changes.files]
             back = change_set(checkpoint.changes.title, files)
+        patches.append(back)
+    if as_json:
+        print(json.dumps({"patch": "".join(map(patch_text, patches))}, indent=2, ensure_ascii=False), flush=True)
+        return exits.ANSWERED
+    for back in patches:
         write_patch(back, repository.root, cwd)
     return exits.ANSWERED
 

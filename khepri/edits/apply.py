@@ -110,9 +110,10 @@ def reverse(repository: Repository, checkpoint: Checkpoint) -> ChangeSet:
         if current == change.before:
             continue
         if current != change.after:
+            happened = "is gone" if current is None else "has been changed"
             raise EditRefusedError(
                 Refusal.CHANGED_ON_DISK,
-                f"{printable(change.path)} has been changed since change {checkpoint.number} was applied; "
+                f"{printable(change.path)} {happened} since change {checkpoint.number} was applied; "
                 "nothing was taken back",
                 f"take your later changes back first, or work with the patch: "
                 f"khepri undo {checkpoint.number} --dry-run | git apply",

@@ -72,6 +72,41 @@ def test_a_file_that_has_changed_since_is_left_alone(root: Path) -> None:
     assert khepri(root, "3", "--dry-run").stdout.endswith("-3\n+2\n")
 
 
+def test_a_file_that_was_removed_since_is_said_to_be_gone(root: Path) -> None:
+    (root / "a.py").unlink()
+    done = khepri(root)
+    assert (done.returncode, (root / "a.py").exists()) == (9, False)
+    assert "a.py is gone since change 3" in done.stderr
+
+
+def test_what_was_taken_back_before_another_change_could_not_be_is_told(root: Path) -> None:
+    repository = Repository.open(root)
+    checkpoints = Checkpoints(repository.root, root.parent / "state" / "khepri" / "checkpoints")
+    (root / "b.py").write_text("mine\n", encoding="utf-8")
+    apply(repository, change_set("b", [FileChange("b.py", b"mine\n", b"its\n")]), checkpoints, 0.0)
+    apply(repository, change_set("a", [FileChange("a.py", b"3\n", b"4\n")]), checkpoints, 0.0)
+    (root / "b.py").write_text("other\n", encoding="utf-8")
+    done = khepri(root, "--to", "4", "--json")
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["exit_code"], found["error"]["reason"]) == (9, 9, "changed on disk")
+    assert [each["number"] for each in found["undone"]] == [5]
+    assert "b.py has been changed" in done.stderr
+    assert (text(root), (root / "b.py").read_text(encoding="utf-8")) == ("3\n", "other\n")
+
+
+def test_two_at_once_take_each_change_back_once(root: Path) -> None:
+    environment = {**os.environ, "XDG_STATE_HOME": str(root.parent / "state")}
+    command = [sys.executable, "-m", "khepri", "undo", "--cwd", str(root), "--json"]
+    running = [
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)
+    ]
+    ends = [(json.loads(process.communicate()[0]), process.returncode) for process in running]
+    taken = [each["number"] for found, _ in ends for each in found.get("undone", ()) if each["paths"]]
+    assert all(code in (0, 8, 9) for _, code in ends)
+    assert len(taken) == len(set(taken)) == sum(code == 0 for _, code in ends)
+    assert text(root) == f"{3 - len(taken)}\n"
+
+
 def test_a_number_that_is_none_is_named(root: Path) -> None:
     done = khepri(root, "77")
     assert done.returncode == 9
@@ -101,6 +136,12 @@ def test_a_dry_run_is_a_patch_that_git_applies(root: Path) -> None:
     assert text(root) == "3\n"
     subprocess.run(["git", "apply"], cwd=root, input=patch, text=True, check=True)
     assert text(root) == "2\n"
+
+
+def test_a_dry_run_for_a_script_is_an_object_with_the_patch(root: Path) -> None:
+    found = json.loads(khepri(root, "--dry-run", "--json", "--to", "2").stdout)
+    subprocess.run(["git", "apply"], cwd=root, input=found["patch"], text=True, check=True)
+    assert text(root) == "1\n"
 
 
 def test_a_patch_that_git_would_cut_in_this_folder_says_where_to_apply_it(root: Path) -> None:
