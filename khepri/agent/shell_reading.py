@@ -28,7 +28,7 @@ from khepri.agent.known_programs import (
 from khepri.agent.option_words import GIT_OPTIONS, LINE_BEHIND, after_options
 from khepri.agent.readings import OPAQUE, Clarity, Reading, clarity_of, hidden, suffixes
 from khepri.agent.shell_words import Assignment, SimpleCommand, Word, parse_line
-from khepri.agent.wrappers import PATHS, RENAMING, SHELLS, WRAPPERS, Wrapper
+from khepri.agent.wrappers import INTERPRETERS, PATHS, RENAMING, SHELLS, WRAPPERS, Wrapper
 
 _MOST_DEPTH: Final = 6
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)\+?=")
@@ -47,6 +47,9 @@ class _Place:
 
     def deeper(self) -> "_Place":
         return replace(self, depth=self.depth + 1)
+
+    def with_given(self, words: Sequence[Word]) -> Sequence[Word]:
+        return words if self.given is None else [*words, self.given]
 
 
 def read_line(line: str) -> Reading:
@@ -116,7 +119,16 @@ def _words(words: Sequence[Word], place: _Place) -> Reading:
     if name in RUNS_TARGETS:
         return own + Reading(guesses=hidden([word for word in words[1:] if _NO_TARGET.search(word.text)]))
     clarity = Clarity.PARTLY if runs_value(name, words) else Clarity.CLEAR
-    return own + Reading(guesses=hidden([*words[1:], *([place.given] if place.given else [])]), clarity=clarity)
+    guesses = hidden(place.with_given(words[1:]))
+    return own + Reading(guesses=guesses, clarity=max(clarity, _given_to_shell(words, place)))
+
+
+def _given_to_shell(words: Sequence[Word], place: _Place) -> Clarity:
+    """Return how clear it is what is run where an unknown program is given what is not seen, and a shell's name."""
+    names = {word.text.rpartition("/")[2] for word in words[1:]}
+    reads = any(name in SHELLS or name.rstrip("0123456789.") in INTERPRETERS for name in names)
+    is_unseen = place.given is not None and not place.given.is_literal
+    return Clarity.OPAQUE if reads and is_unseen else Clarity.CLEAR
 
 
 def _worked_out(words: Sequence[Word]) -> Reading:
@@ -147,14 +159,15 @@ def _behind(name: str, wrapper: Wrapper, words: Sequence[Word], place: _Place) -
         words = words[next(at for at, word in enumerate(words) if at and word.text == wrapper.subcommand) :]
     rest, lines, is_known = after_options(wrapper, words[1:])
     if not is_known:
-        return Reading(guesses=suffixes(words[1:]), clarity=clarity_of(words[1:]))
+        seen = place.with_given(words[1:])
+        return Reading(guesses=suffixes(seen), clarity=max(clarity_of(words[1:]), _given_to_shell(words, place)))
     reading = Reading()
     own = words[1 : len(words) - len(rest[wrapper.own_words :])]
     if wrapper.names_files and not all(map(stays_inside, own)):
         reading = Reading(clarity=Clarity.PARTLY)
     if lines and name == "env":
         # The words of the line come before those that follow it, and may begin with options again.
-        return _joined([words[0], *lines, *rest], place)
+        return reading + _joined([words[0], *lines, *rest], place)
     rest = rest[wrapper.own_words :]
     if wrapper.line_options:
         # Some take their options behind their own words as well.

@@ -162,6 +162,11 @@ UNKNOWN = [
     "a-program-of-tomorrow <<< 'rm x'",
     "vi -es <<< ':!rm x'",
     "sqlite3 db <<< '.shell rm x'",
+    "cat f | setpriv sh",
+    "setpriv python3 < f",
+    "sudo --unknown bash < f",
+    "sudo --unknown a-program <<< 'rm x'",
+    "env -C /e -S 'rm x'",
     "sed 's/x/rm x/e' f",
     "tar --to-command='rm x' -xf a",
 ]
@@ -337,7 +342,15 @@ ALLOWED = (
     "command",
     [
         *("make -f /elsewhere/Makefile", "make -C ..", "make --file=../M x", "tox -c /e/tox.ini", "pytest -c /e/x.ini"),
-        *("make -f - < f", "cd .. && make", "cd && make", "cd /e; pytest", "env -C /e make", "git -C /e status"),
+        *(
+            "make -f - < f",
+            "cd .. && make",
+            "cd && make",
+            "cd /e; pytest",
+            "env -C /e make",
+            "env -C /e -S make",
+            "git -C /e status",
+        ),
         *("python /tmp/x.py", "bash ../x.sh", ". /e/x", "python <<< 'print(1)'", "python", "node < f", "python $X"),
         *("python -mtimeit x", "python -m pdb x.py", "python -Xdev -c x"),
         *("at -f f now", "at now", "crontab f", "crontab -r", "systemd-run x", "ssh host x", "ssh host"),
