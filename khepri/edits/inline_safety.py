@@ -127,8 +127,8 @@ def repeated_call(function: ast.FunctionDef, text: str, meant: Container[tuple[i
     return None
 
 
-def torn_call(function: ast.FunctionDef, text: str, meant: Container[tuple[int, int]]) -> int | None:
-    """Return the line of the first call that would mean something else with the body in its place; None without any.
+def torn_results(function: ast.FunctionDef, text: str, meant: Container[tuple[int, int]]) -> tuple[ast.expr, ...]:
+    """Return what a function returns that would fall apart in the place of one of its calls, but for brackets.
 
     Args:
         function: What is to be inlined.
@@ -138,14 +138,17 @@ def torn_call(function: ast.FunctionDef, text: str, meant: Container[tuple[int, 
     Raises:
         SyntaxError: The file is no Python.
     """
-    returned = [each.value for each in ast.walk(function) if isinstance(each, ast.Return) and each.value is not None]
-    is_open = any(not isinstance(value, _CLOSED) for value in returned)
+    if not any(_tears(call, parents[0]) for call, parents in calls_of(text, meant)):
+        return ()
+    returned = (each.value for each in ast.walk(function) if isinstance(each, ast.Return))
+    return tuple(value for value in returned if value is not None and not isinstance(value, _CLOSED))
+
+
+def torn_values(function: ast.FunctionDef, values: Mapping[str, ast.expr]) -> frozenset[str]:
+    """Return the parameters of a function in whose place what is passed would fall apart, but for brackets."""
     torn = {node.id for node, parent in _with_parents(function) if isinstance(node, ast.Name) and _tears(node, parent)}
-    for call, parents in calls_of(text, meant):
-        opened = {name: value for name, value in passed(function, call).items() if not isinstance(value, _CLOSED)}
-        if (is_open and _tears(call, parents[0])) or (torn & opened.keys() and not _means_the_same(function, opened)):
-            return call.lineno
-    return None
+    opened = {name: value for name, value in values.items() if name in torn and not isinstance(value, _CLOSED)}
+    return frozenset(name for name, value in opened.items() if not _means_the_same(function, {name: value}))
 
 
 def _means_the_same(function: ast.FunctionDef, values: Mapping[str, ast.expr]) -> bool:

@@ -2,7 +2,6 @@
 
 import ast
 import re
-import textwrap
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,9 +19,10 @@ from khepri.edits.imports import (
     defined_names,
     imported_from,
 )
+from khepri.edits.inline_brackets import with_brackets, without_brackets_before
 from khepri.edits.inline_names import clashing_call, top_level_names
 from khepri.edits.inline_order import displaced_call
-from khepri.edits.inline_safety import function_of, is_called, repeated_call, tied, torn_call, with_plain_names
+from khepri.edits.inline_safety import is_called, repeated_call, tied, torn_results, with_plain_names
 from khepri.edits.locate import Target, find_python, read_python, read_source
 from khepri.edits.mentions import public_names, without_public_name
 from khepri.edits.moving import Module, moved
@@ -138,21 +138,24 @@ def inline(workspace: Workspace, path: str, symbol: str) -> Refactoring:
     """Put the body of a function in the place of every call, and remove the function.
 
     Raises:
-        EditRefusedError: There is no such function, its body would need brackets in the place of a call, or rope
-            refuses, as for one with several returns.
+        EditRefusedError: There is no such function, its body would mean something else in the place of a call, or
+            rope refuses.
     """
     target = find_python(workspace, path, symbol)
-    _refuse_unsafe_calls(workspace, target)
-    project = RopeProject(workspace)
+    function = _function(target)
+    bracketed = with_brackets(workspace, target.source, _torn_results(workspace, target, function))
+    project = RopeProject(bracketed)
     title = f"inline {target.label}"
 
     def run() -> "RopeChanges":
-        from rope.refactor.inline import create_inline
+        from khepri.edits.rope_inline import inline_function
 
-        refactoring = create_inline(project.project, project.file(target.source.path), project.offset(target))
-        return refactoring.get_changes(resources=project.candidates(target.name))
+        place = project.offset(find_python(bracketed, path, symbol))
+        file, files = project.file(target.source.path), project.candidates(target.name)
+        return inline_function(project.project, file, place, files, function)
 
-    changes = _public_names_moved(_plainly_named(project.change_of(title, run)), target)
+    changes = without_brackets_before(workspace, project.change_of(title, run))
+    changes = _public_names_moved(_with_gap(_plainly_named(changes), target), target)
     _refuse_leftovers(workspace, changes, target)
     check_imports(workspace, changes)
     check_passed_on(workspace, changes)
@@ -212,22 +215,24 @@ def _refuse_leftovers(workspace: Workspace, changes: ChangeSet, target: Target) 
         )
 
 
-def _refuse_unsafe_calls(workspace: Workspace, target: Target) -> None:
-    """Refuse to put a body in the place of a call that would mean something else there, or act more than once."""
-    try:
-        function = function_of(textwrap.dedent(target.text))
-    except SyntaxError:
-        return  # rope says what is wrong with it
+def _torn_results(workspace: Workspace, target: Target, function: ast.FunctionDef | None) -> set[ast.expr]:
+    """Return what a function returns that needs brackets in the place of some calls.
+
+    Raises:
+        EditRefusedError: The body would mean something else in the place of a call, or act more than once.
+    """
     if function is None:
-        return
+        return set()  # rope says what is wrong with it
     if why := tied(function):
         raise EditRefusedError(Refusal.NOT_POSSIBLE, f"{target.label} cannot be inlined: {why}", "change that first")
+    torn: set[ast.expr] = set()
     namesakes, has_calls = Namesakes(workspace, target), False
     lines = target.start_line, target.end_line
     for path in namesakes.paths:
         text, meant = decode(workspace.read(path) or b"").text, namesakes.places(path)
         has_calls = has_calls or is_called(text, meant)
-        torn, repeated = torn_call(function, text, meant), repeated_call(function, text, meant)
+        torn.update(torn_results(function, text, meant))
+        repeated = repeated_call(function, text, meant)
         is_home = path == target.source.path
         known = {} if is_home else _known_names(workspace, target.source.path, path)
         clash = clashing_call(function, text, meant, definition=lines if is_home else None, known=known)
@@ -244,12 +249,6 @@ def _refuse_unsafe_calls(workspace: Workspace, target: Target) -> None:
                 f"{target.name} and what is passed to it at {path}:{displaced} would run at another time there",
                 "call it in a statement of its own, and assign what is passed to a name first",
             )
-        if torn is not None:
-            raise EditRefusedError(
-                Refusal.NOT_POSSIBLE,
-                f"the call of {target.name} at {path}:{torn} needs brackets around what would stand there",
-                "assign its result, or what is passed to it, to a name first",
-            )
         if repeated is not None:
             raise EditRefusedError(
                 Refusal.NOT_POSSIBLE,
@@ -260,6 +259,27 @@ def _refuse_unsafe_calls(workspace: Workspace, target: Target) -> None:
         raise EditRefusedError(
             Refusal.NOT_POSSIBLE, f"nothing calls {target.label} here", "remove it, if nobody else needs it"
         )
+    return torn
+
+
+def _function(target: Target) -> ast.FunctionDef | None:
+    """Return the function that is to be inlined, as a node of the tree of its file; None for anything else.
+
+    Raises:
+        EditRefusedError: It is asynchronous.
+    """
+    try:
+        tree = ast.parse(target.source.text)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == target.name:
+            if min(each.lineno for each in (node, *node.decorator_list)) == target.start_line:
+                if isinstance(node, ast.FunctionDef):
+                    return node
+                why = f"{target.label} cannot be inlined: it is asynchronous"
+                raise EditRefusedError(Refusal.NOT_POSSIBLE, why, "change that first")
+    return None
 
 
 def _known_names(workspace: Workspace, home: str, path: str) -> dict[str, bool]:
@@ -282,6 +302,30 @@ def _plainly_named(changes: ChangeSet) -> ChangeSet:
             after = replace_text(after, with_plain_names(decode(change.before).text, decode(after).text))
         files.append(FileChange(change.path, change.before, after))
     return change_set(changes.title, files)
+
+
+def _with_gap(changes: ChangeSet, target: Target) -> ChangeSet:
+    """Leave as many empty lines as there were where a function has gone; the library takes those below along."""
+    rows = target.source.text.split("\n")
+    below = next((number for number in range(target.end_line, len(rows)) if rows[number].strip()), None)
+    if below is None:
+        return changes
+    wanted = max(_empty_above(rows, target.start_line - 1), _empty_above(rows, below))
+    files = []
+    for change in changes.files:
+        after = change.after
+        if change.path == target.source.path and after is not None:
+            lines = decode(after).text.split("\n")
+            place = lines.index(rows[below]) if lines.count(rows[below]) == 1 else 0
+            if place > (gap := _empty_above(lines, place)):
+                lines[place:place] = [""] * (wanted - gap)
+                after = replace_text(after, "\n".join(lines))
+        files.append(FileChange(change.path, change.before, after))
+    return change_set(changes.title, files)
+
+
+def _empty_above(lines: list[str], place: int) -> int:
+    return next((number for number in range(place) if lines[place - number - 1].strip()), place)
 
 
 def _spaced(change: FileChange, name: str) -> FileChange:

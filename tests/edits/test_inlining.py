@@ -1,0 +1,102 @@
+"""A body in the place of its calls does what the calls did, with brackets where its pieces would fall apart."""
+
+import contextlib
+import io
+from pathlib import Path
+
+import pytest
+
+from khepri.edits.refactor import inline
+from khepri.edits.refusal import EditRefusedError
+from khepri.edits.workspace import Workspace
+from khepri.repo.root import Repository
+
+
+def inlined(root: Path, text: str, name: str = "f") -> str:
+    (root / "a.py").write_text(text, encoding="utf-8")
+    return inline(Workspace(Repository.open(root)), "a.py", name).changes.files[0].new_text
+
+
+def output(text: str) -> str:
+    written = io.StringIO()
+    with contextlib.redirect_stdout(written):
+        exec(text, {"__name__": "m"})
+    return written.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("function", "use", "wanted"),
+    [
+        ("def f(x):\n    return x + 1\n", "y = 2\nprint(f(y) * 2)\n", "print((y + 1) * 2)"),
+        ("def f(x):\n    return x + 1\n", "y = 2\nprint(-f(y))\n", "print(-(y + 1))"),
+        ("def f(x):\n    return g(x * 2)\n", "y = 2\nprint(f(y + 1))\n", "print(g((y + 1) * 2))"),
+        ("def f(x):\n    return x * 2\n", "é = 2\nprint(3 - f(x=é if é else 1))\n", "print(3 - ((é if é else 1) * 2))"),
+        ("def f(a, b):\n    return (a << 32) | b\n", "y = 3\nprint([f(y | 1, y)])\n", "print([((y | 1) << 32) | y])"),
+        (
+            "def f(x):\n    return x + 'x'\n",
+            "y = 0\nprint(f('\\\\d' if y else 'x'))\n",
+            "print(('\\\\d' if y else 'x') + 'x')",
+        ),
+        ("def f(x):\n    return (\n        x\n        or g(1)\n    )\n", "y = 0\nprint(not f(y))\n", ""),
+        ("def f(x):\n    return g(x)\n", "y = 0\nprint(f(y + 1))\n", "print(g(y + 1))"),
+        (
+            "def f(x):\n    n = x * 2\n    return n + 1\n",
+            "y = 3\nz = f(y - 1) ** 2\nprint(z)\n",
+            "n = (y - 1) * 2\nz = (n + 1) ** 2",
+        ),
+    ],
+)
+def test_what_would_fall_apart_gets_brackets_and_nothing_else(
+    tmp_path: Path, function: str, use: str, wanted: str
+) -> None:
+    text = f"def g(v):\n    return v\n\n\n{function}\n\n{use}"
+    after = inlined(tmp_path, text)
+    assert "def f" not in after
+    assert output(after) == output(text)
+    assert wanted in after
+
+
+def test_what_is_called_below_an_error_with_a_cause_is_no_import(tmp_path: Path) -> None:
+    text = (
+        "class A:\n    def f(self, x):\n        self.y = x\n\n    def g(self, x):\n        try:\n            int(x)\n"
+        "        except ValueError as error:\n            raise KeyError from error\n        self.f(x)\n"
+        "        import os\n        return self.y, os.sep\n\n\nprint(A().g('1'))\n"
+    )
+    after = inlined(tmp_path, text, "A.f")
+    assert "        self.y = x\n        import os" in after
+    assert output(after) == output(text)
+
+
+def test_as_many_empty_lines_stay_as_there_were(tmp_path: Path) -> None:
+    text = "class A:\n    def g(self):\n        self.f()\n\n    def f(self):\n        print(1)\n\n\nclass B: ...\n"
+    assert inlined(tmp_path, text, "A.f") == "class A:\n    def g(self):\n        print(1)\n\n\nclass B: ...\n"
+
+
+def test_what_waits_is_refused_by_what_it_is(tmp_path: Path) -> None:
+    with pytest.raises(EditRefusedError, match="it is asynchronous"):
+        inlined(tmp_path, "async def f(): ...\n\n\nasync def g():\n    await f()\n")
+
+
+def test_a_default_is_its_own_whatever_other_calls_pass(tmp_path: Path) -> None:
+    function = "def f(a, b='é' or 0, c=None):\n    print(a, b, c)\n"
+    text = function + "\n\nf(1, 5, c=6)\nf(2)\nf(b=7, a=1)\nf((\n    3\n    + 1\n))\nf(1, c=2 if 1 else 3)\n"
+    after = inlined(tmp_path, text)
+    assert "def f" not in after
+    assert output(after) == output(text)
+
+
+@pytest.mark.parametrize("call", ["f(*[1, 2])", "f(1, **{'b': 2})"])
+def test_what_is_unpacked_in_a_call_is_not_taken_apart(tmp_path: Path, call: str) -> None:
+    with pytest.raises(EditRefusedError, match="with \\* or \\*\\*"):
+        inlined(tmp_path, f"def f(a, b=0):\n    print(a, b)\n\n\n{call}\n")
+
+
+def test_a_method_takes_what_it_is_called_on(tmp_path: Path) -> None:
+    text = (
+        "class A:\n    x = 3\n\n    def f(self, n=1):\n        return self.x + n\n\n\n"
+        "class B(A):\n    def g(self):\n        y = self.f() * 2\n        return self.f(2) - y\n\n\n"
+        "a = A()\nprint(a.f(4) * 2, B().g())\n"
+    )
+    after = inlined(tmp_path, text, "A.f")
+    assert output(after) == output(text)
+    assert "y = (self.x + 1) * 2\n        return (self.x + 2) - y" in after
