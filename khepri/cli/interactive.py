@@ -123,13 +123,14 @@ def _start(repository: Repository, loaded: Loaded, session: str | None, *, choos
     from khepri.tui.keys import load_keys
     from khepri.tui.start import Start
 
+    conversation = open_conversation(repository, loaded, session)
     return Start(
-        conversation=open_conversation(repository, loaded, session),
+        conversation=conversation,
         network=f"network {egress.lock().level}",
         branch=lambda: current_branch(repository),
         theme=_remembered_theme() or themes.DARK,
         settings=lambda: as_text(loaded),
-        check_machine=lambda: check_machine(repository.root),
+        check_machine=lambda: check_machine(conversation),
         keys=load_keys(paths.keys_file()),
         choose_session=choose,
         drawn=_collect_from_now_on,
@@ -157,9 +158,13 @@ def current_branch(repository: Repository) -> str:
         return ""
 
 
-def check_machine(root: Path) -> str:
-    """Return what ``khepri doctor`` prints; in a process of its own, since it loads the model once more."""
-    command = [sys.executable, "-m", "khepri", "doctor", "--cwd", str(root)]
+def check_machine(conversation: "Conversation") -> str:
+    """Return what ``khepri doctor`` prints of the model in use; in a process of its own, as it loads it once more."""
+    command = [sys.executable, "-m", "khepri", "doctor", "--cwd", str(conversation.repository.root)]
+    session = conversation.session
+    model = conversation.model or (session.model.name if session is not None else "")
+    if model:
+        command += ["--model", model]
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
     return printable((done.stdout + done.stderr).strip())
 

@@ -162,7 +162,7 @@ class _Talk:
             case Wish.CONFIG:
                 _say(as_text(self._loaded))
             case Wish.DOCTOR:
-                _say(check_machine(self._conversation.repository.root))
+                _say(check_machine(self._conversation))
             case Wish.REDRAW:
                 self._retell()
                 if outcome.argument:

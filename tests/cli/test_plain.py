@@ -85,3 +85,10 @@ def test_the_app_needs_a_terminal_and_says_what_does_not(khepri: Command) -> Non
 def test_no_value_of_an_option_leaves_the_network_unlocked(khepri: Command) -> None:
     done = khepri.run("--resume", "models", "--model", "pull", "doctor", "--json")
     assert done.returncode == 2
+
+
+def test_the_machine_is_checked_with_the_model_of_the_conversation(khepri: Command) -> None:
+    code, said, _ = talk(khepri, "/doctor")
+    assert code == 0
+    report = said[said.index("configuration") :]
+    assert khepri.model.name in report
