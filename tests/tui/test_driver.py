@@ -44,6 +44,10 @@ def test_escape_sequences_and_line_ends_inside_a_paste_are_text() -> None:
     assert feed(PasteCutter(), [f"{START}{text}{END}"]) == ("", [text])
 
 
+def test_a_paste_comes_without_nul_which_no_file_and_no_shell_could_take() -> None:
+    assert feed(PasteCutter(), [f"{START}a\x00", "\x00", f"b\x00{END}"]) == ("", ["ab"])
+
+
 def test_two_megabytes_lose_nothing() -> None:
     text = "0123456789abcde\n" * 131_072
     whole = f"{START}{text}{END}"
