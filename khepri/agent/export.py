@@ -5,7 +5,8 @@ from dataclasses import asdict
 from enum import StrEnum
 
 from khepri.agent.history import History, Turn
-from khepri.agent.words import describe_call, summarize
+from khepri.agent.words import counted, describe_call, summarize
+from khepri.repo.text import printable, printable_json
 
 
 class ExportFormat(StrEnum):
@@ -18,8 +19,8 @@ class ExportFormat(StrEnum):
 
 
 def export(history: History, wanted: ExportFormat) -> str:
-    """Return the document."""
-    return _markdown(history) if wanted is ExportFormat.MARKDOWN else _json(history)
+    """Return the document. It holds nothing that could steer a terminal, whatever was said or shown."""
+    return printable(_markdown(history)) if wanted is ExportFormat.MARKDOWN else _json(history)
 
 
 def _markdown(history: History) -> str:
@@ -30,7 +31,8 @@ def _markdown(history: History) -> str:
 def _turn(turn: Turn) -> str:
     parts = [f"## {' '.join(turn.asked.split())[:80]}\n", _quoted(turn.asked)]
     parts += [
-        f"\n_With {attachment.name} ({len(attachment.text):,} characters)._" for attachment in turn.question.attachments
+        f"\n_With {attachment.name} ({counted(len(attachment.text), 'character')})._"
+        for attachment in turn.question.attachments
     ]
     if turn.steps or turn.work:
         parts.append("")
@@ -75,4 +77,4 @@ def _json(history: History) -> str:
             for turn in history.turns
         ],
     }
-    return json.dumps(document, ensure_ascii=False, indent=2, default=str) + "\n"
+    return printable_json(json.dumps(document, ensure_ascii=False, indent=2, default=str)) + "\n"

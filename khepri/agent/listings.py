@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from khepri.agent.commands import COMMANDS
 from khepri.agent.events import Finished
 from khepri.agent.recording import SessionInfo
-from khepri.agent.words import describe_acceptance
+from khepri.agent.words import counted, describe_acceptance
 from khepri.models.catalogue import DEFAULT_TARGET
 from khepri.models.stores import Model
 
@@ -82,8 +82,7 @@ def describe_age(then: datetime, now: datetime) -> str:
     seconds = max(0, int((now.astimezone(UTC) - then.astimezone(UTC)).total_seconds()))
     for unit, length in (("day", 86_400), ("hour", 3600), ("minute", 60)):
         if seconds >= length:
-            count = seconds // length
-            return f"{count} {unit}{'s' if count > 1 else ''} ago"
+            return f"{counted(seconds // length, unit)} ago"
     return "just now"
 
 

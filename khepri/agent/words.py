@@ -49,7 +49,7 @@ def describe_seconds(seconds: float) -> str:
 
 def describe_outcome(step: ToolFinished) -> str:
     """Return what came of a call, with what it cost."""
-    return f"{step.summary} ({step.tokens} tokens, {step.duration_ms:.0f} ms)"
+    return f"{step.summary} ({counted(step.tokens, 'token')}, {step.duration_ms:.0f} ms)"
 
 
 def describe_changes(event: ChangesApplied) -> tuple[str, str, str]:

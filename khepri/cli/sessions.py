@@ -13,10 +13,11 @@ from khepri.agent.history import prompts_of, replay
 from khepri.agent.journal import Journal, read_records
 from khepri.agent.listings import describe_age, describe_size
 from khepri.agent.recording import find_session, list_sessions
+from khepri.agent.words import counted
 from khepri.engine.disk import forget_conversation
 from khepri.errors import UsageError
 from khepri.repo.root import Repository
-from khepri.repo.text import printable
+from khepri.repo.text import printable, printable_json
 
 
 def list_all(cwd: Path, as_json: bool) -> None:
@@ -34,13 +35,13 @@ def list_all(cwd: Path, as_json: bool) -> None:
             }
             for info in infos
         ]
-        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        print(printable_json(json.dumps(rows, indent=2, ensure_ascii=False)))
         return
     now = datetime.now(UTC)
     for info in infos:
         size = describe_size(info.size_bytes)
-        print(f"{info.session_id}  {describe_age(info.changed, now):<15}  {info.turns:>3} turns  {size:>8}  ", end="")
-        print(printable(info.title))
+        age, turns = describe_age(info.changed, now), counted(info.turns, "turn")
+        print(f"{info.session_id}  {age:<15}  {turns:>9}  {size:>8}  {printable(info.title)}")
     if not infos:
         print("khepri: no conversations about this repository yet; begin one: khepri", file=sys.stderr)
 
@@ -54,7 +55,7 @@ def export_one(cwd: Path, session: str, as_json: bool) -> None:
     path = find_session(_folder(cwd), session)
     history = replay(path.stem, read_records(path))
     text = export(history, ExportFormat.JSON if as_json else ExportFormat.MARKDOWN)
-    sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
+    sys.stdout.write(text)
 
 
 def remove(cwd: Path, session: str) -> None:

@@ -105,6 +105,11 @@ def printable(text: str) -> str:
     return _HARMFUL.sub(_spell, _ANSI.sub("", text))
 
 
+def printable_json(document: str) -> str:
+    """Return a JSON document that means the same, with JSON's own escapes for what could steer a terminal."""
+    return _HARMFUL.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
+
+
 def cut_line(line: str, max_chars: int = 300) -> str:
     """Return ``line``, or its beginning and the number of characters that were left out."""
     if len(line) <= max_chars:

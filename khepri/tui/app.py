@@ -19,7 +19,7 @@ from textual.widgets import Footer
 from khepri import paths
 from khepri.agent import commands
 from khepri.agent.task import Attachment, Question
-from khepri.agent.words import describe_error
+from khepri.agent.words import counted, describe_error
 from khepri.errors import KhepriError
 from khepri.tui import themes
 from khepri.tui.code import Lexers
@@ -211,7 +211,7 @@ class KhepriApp(TerminalApp):
         """Put text into the clipboard, over SSH as well."""
         if message.text:
             self.copy_to_clipboard(message.text)
-            self.notify(f"copied {message.what}: {len(message.text):,} characters")
+            self.notify(f"copied {message.what}: {counted(len(message.text), 'character')}")
 
     def ask(self, text: str, pastes: tuple[Paste, ...] = ()) -> None:
         """Put a question at the end of the line."""
@@ -259,7 +259,7 @@ class KhepriApp(TerminalApp):
             # What is selected no longer means a copy: the next press stops or leaves.
             self.screen.clear_selection()
             self.composer.move_cursor(self.composer.cursor_location)
-            self.notify(f"copied {len(selected):,} characters")
+            self.notify(f"copied {counted(len(selected), 'character')}")
             return
         self._interrupted_s = now_s
         was_waiting = bool(self.turns.waiting)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from khepri.agent.task import Attachment
+from khepri.agent.words import counted
 
-_LABEL: Final = re.compile(r"\[paste \d+: [\d,]+ lines, [\d,]+ characters\]")
+_LABEL: Final = re.compile(r"\[paste \d+: [\d,]+ lines?, [\d,]+ characters?\]")
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Paste:
 
 def label_of(number: int, lines: int, text: str) -> str:
     """Return the words that stand for the paste of a number."""
-    return f"[paste {number}: {lines:,} lines, {len(text):,} characters]"
+    return f"[paste {number}: {counted(lines, 'line')}, {counted(len(text), 'character')}]"
 
 
 def missing_pastes(message: str, pastes: Iterable[Paste]) -> tuple[str, ...]:

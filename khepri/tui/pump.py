@@ -26,6 +26,7 @@ from khepri.agent.events import (
     ToolStarted,
 )
 from khepri.agent.words import (
+    counted,
     describe_acceptance,
     describe_call,
     describe_changes,
@@ -155,7 +156,7 @@ class Pump:
         gamma = f", gamma {event.gamma}" if event.acceptance_rate is not None else ""
         speed = f"{event.tokens_per_s:.1f} tokens/s ({acceptance}{gamma})" if event.tokens_per_s else ""
         self._status.change(
-            activity=f"{activity}, {event.tokens} tokens",
+            activity=f"{activity}, {counted(event.tokens, 'token')}",
             speed=speed,
             context_tokens=event.context_tokens or self._status.status.context_tokens,
         )

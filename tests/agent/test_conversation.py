@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import unicodedata
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -20,17 +21,19 @@ from khepri.agent.events import (
     Compacting,
     Event,
     Finished,
+    Notice,
     PlanMade,
     ReviewRequested,
     StepFinished,
     Thinking,
     Timing,
+    ToolFinished,
     Usage,
 )
 from khepri.agent.export import ExportFormat, export
 from khepri.agent.recording import Recording, new_path
 from khepri.agent.session import Session
-from khepri.agent.task import Question
+from khepri.agent.task import Attachment, Question
 from khepri.config import Config
 from khepri.edits.apply import apply
 from khepri.edits.change import ChangeSet, FileChange
@@ -42,6 +45,7 @@ from khepri.engine.worker import EngineWorker
 from khepri.errors import CancelledError, ContextFullError, KhepriError, NoModelError, ToolError, UsageError
 from khepri.models import stores
 from khepri.repo.root import Repository
+from khepri.repo.text import printable
 from tests.support.tiny_model import write_tiny_model
 
 MakeConversation = Callable[..., Conversation]
@@ -616,6 +620,26 @@ def test_a_diff_shows_what_git_knows_and_without_git_what_khepri_has_changed(
     in_git.close()
 
 
+EVIL = "a\x1b[2J\x1b]52;c;aGk=\x07\x9b31m\u202e\u2066\u2028\x7f\rb"
+
+
+@pytest.mark.parametrize("wanted", ExportFormat)
+def test_a_document_holds_nothing_that_steers_a_terminal(root: Path, wanted: ExportFormat) -> None:
+    told = Recording(root / "one.jsonl", root, EVIL)
+    told.append("added", path=EVIL)
+    told.question(Question(EVIL, (Attachment(EVIL, EVIL),)))
+    told.witness(ToolFinished(1, "read", {"path": EVIL}, EVIL, 3, 1.0, False, EVIL))
+    told.witness(Notice(EVIL))
+    told.witness(Finished(EVIL, (), Usage(1, 1, 1), Timing(1, 1, 1, 1, None, 1, 1), EVIL, "answered"))
+    told.change(EVIL)
+    told.witness(CheckFinished(EVIL, False, EVIL, EVIL, 1.0, ""))
+    told.close()
+    document = export(told.history, wanted)
+    assert {char for char in document if unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp")} == {"\n"}
+    if wanted is ExportFormat.JSON:
+        assert json.loads(document)["turns"][0]["answer"] == EVIL
+
+
 def test_a_session_is_exported_as_markdown_and_json_and_never_over_a_file(make: MakeConversation, root: Path) -> None:
     conversation = make()
     with pytest.raises((UsageError, ToolError)):
@@ -630,7 +654,7 @@ def test_a_session_is_exported_as_markdown_and_json_and_never_over_a_file(make: 
     assert len(list(root.glob("khepri-*.md"))) == 2
     text = (root / "out.md").read_text(encoding="utf-8")
     assert "Where is `retry`?" in text
-    assert conversation.history.turns[0].answer in text
+    assert printable(conversation.history.turns[0].answer) in text
     exported = json.loads((root / "out.json").read_text(encoding="utf-8"))
     assert exported["turns"][0]["question"]["text"] == "Where is `retry`?"
     conversation.close()

@@ -56,6 +56,15 @@ def test_a_conversation_that_is_removed_leaves_nothing_but_what_others_share(rep
     assert not list(paths.sessions_dir(repository).iterdir())
 
 
+def test_turns_are_counted_in_words_that_fit(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told(repository, "one", OWN).close()
+    told(repository, "two", OWN, OWN).close()
+    sessions.list_all(repository, False)
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert "  1 turn  " in lines["one"]
+    assert "  2 turns  " in lines["two"]
+
+
 def test_a_conversation_that_is_open_elsewhere_is_not_removed_as_it_would_be_written_again(repository: Path) -> None:
     open_elsewhere = told(repository, "one", OWN)
     with pytest.raises(UsageError, match="open in another Khepri"):
@@ -66,16 +75,15 @@ def test_a_conversation_that_is_open_elsewhere_is_not_removed_as_it_would_be_wri
     assert not tier().holds(OWN[:-1])
 
 
-def test_what_is_exported_to_a_terminal_does_nothing_to_it(
-    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("as_json", [False, True])
+def test_what_is_exported_does_nothing_to_a_terminal_wherever_it_goes(
+    repository: Path, capsys: pytest.CaptureFixture[str], as_json: bool
 ) -> None:
     recording = Recording(paths.sessions_dir(repository) / "one.jsonl", repository, "tiny")
-    recording.question(Question("Where?\x1b]0;another title\x07"))
+    recording.question(Question("Where?\x1b]0;another title\x07\x9b2J"))
     recording.close()
-    sessions.export_one(repository, "one", as_json=False)
-    assert "\x1b]0;" in capsys.readouterr().out
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    sessions.export_one(repository, "one", as_json=False)
-    shown = capsys.readouterr().out
-    assert "Where?" in shown
-    assert not {"\x1b", "\x07"} & set(shown)
+    sessions.export_one(repository, "one", as_json)
+    sessions.list_all(repository, as_json)
+    said = capsys.readouterr().out
+    assert not set("\x1b\x07\x9b") & set(said)
+    assert "Where?" in said
