@@ -131,10 +131,11 @@ def detect_checks(repository: Repository) -> tuple[str, ...]:
 
 
 def end_of(output: str, most_chars: int) -> str:
-    """Return the part of a check's output that says what failed: its end, and the lines of assertions before it."""
+    """Return the end of a check's output, which says what failed, in whole lines if there are any."""
     if len(output) <= most_chars:
         return output.strip()
-    return f"[…]\n{output[-most_chars:].partition(chr(10))[2].strip()}"
+    end = output[-most_chars:].rstrip()
+    return f"[…]\n{(end.partition(chr(10))[2] or end).strip()}"
 
 
 def _has_python_tests(files: set[str]) -> bool:

@@ -53,6 +53,7 @@ def test_what_it_prints_is_harmless_and_cut(repository: Repository) -> None:
     assert huge.startswith("[cut: about 10,")
     assert huge.endswith("1499999\n1500000\n")
     assert end_of("a\n" * 50 + "b\n", 11) == "[…]\na\na\na\na\nb"
+    assert end_of("a" * 50 + "b\n", 5) == "[…]\naaab"
 
 
 @CONFINED
