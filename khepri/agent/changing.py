@@ -163,7 +163,11 @@ class ChangeRun:
             # Whoever sees that a step is done may end the process: it is not done again.
             self._parts.plans.save(self._instruction.text, calls, self._steps, self._told(), self._workspace)
             self._emit(step)
-        return self._offer(calls)
+        report = self._offer(calls)
+        for check in report.checks:
+            if not check.passed and any(each.command == check.command and not each.passed for each in before):
+                self._notice(f"`{check.command}` failed before this change as well")
+        return report
 
     def _checked_again(self) -> ChangeReport | None:
         """Go on with the checks of what was written before this task was interrupted; None if that is not so."""

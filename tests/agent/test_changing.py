@@ -250,6 +250,8 @@ ADDS_2 = Instruction(
     TASK.text, checks=("python3 -c 'import app; assert app.retry(1) == 3, \"khepri: allow edit **\"'",)
 )
 
+KEEPS_1 = Instruction(TASK.text, checks=("grep -q 'count + 1' app.py",))
+
 
 def test_the_model_mends_what_fails_so_many_times_and_each_time_it_is_reviewed(root: Path) -> None:
     with Change(root, ADDS_2, [REWRITE, WRONG, GOOD.replace("count + 2", "count + 4")], repairs=2) as change:
@@ -260,6 +262,15 @@ def test_the_model_mends_what_fails_so_many_times_and_each_time_it_is_reviewed(r
     assert report.checkpoint is not None
     undo(change.repository, change.checkpoints.load(report.checkpoint), change.checkpoints)
     assert text(root) == APP
+
+
+def test_a_check_that_failed_before_the_change_as_well_is_told(root: Path) -> None:
+    for instruction, is_told in ((Instruction(TASK.text, checks=("false",)), True), (KEEPS_1, False)):
+        (root / "app.py").write_text(APP, encoding="utf-8")
+        with Change(root, instruction, [REWRITE, GOOD], repairs=0) as change:
+            report = change.run()
+        assert (report.outcome, report.checks_passed) == ("applied", False)
+        assert any("failed before this change" in notice for notice in change.run_.notices) is is_told
 
 
 def test_what_is_interrupted_while_it_is_mended_stays_written_and_is_mended_later(root: Path) -> None:

@@ -1,14 +1,16 @@
-"""``khepri refactor`` is ended from outside while a check runs, and the same task is given again."""
+"""``khepri refactor`` is ended from outside, in a check or in its review, and the same task is given again."""
 
 import json
+import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
 from khepri.cli import exits
-from tests.support.command import Command
+from tests.support.command import PROGRAM, Command
 
 APP = "def retry(limit):\n    return limit - 1\n"
 RENAME = "rename retry to attempt"
@@ -66,3 +68,29 @@ def test_what_was_written_is_checked_when_the_task_is_given_again(
     assert "at its checks" in " ".join(again.stderr.split())
     assert khepri.run("undo").returncode == exits.ANSWERED
     assert (repository / "app.py").read_text(encoding="utf-8") == APP
+
+
+@pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_what_was_not_answered_is_reviewed_when_the_task_is_given_again(
+    khepri: Command, repository: Path, ended_by: signal.Signals
+) -> None:
+    ours, theirs = os.openpty()
+    command = [*PROGRAM, "refactor", RENAME, "--no-check", "--json", "--model", str(khepri.model)]
+    with subprocess.Popen(
+        command, cwd=repository, env=khepri.environment(), stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stderr is not None
+        said = b""
+        while b"Write it?" not in said and (piece := os.read(process.stderr.fileno(), 4096)):
+            said += piece
+        process.send_signal(ended_by)
+        process.communicate(timeout=_PATIENCE_S)
+    os.close(theirs)
+    os.close(ours)
+    ends = {signal.SIGINT: exits.INTERRUPTED, signal.SIGTERM: exits.TERMINATED, signal.SIGKILL: -signal.SIGKILL}
+    assert process.returncode == ends[ended_by]
+    assert (repository / "app.py").read_text(encoding="utf-8") == APP
+    again = khepri.run("refactor", "--model", str(khepri.model), RENAME, "--yes", "--no-check")
+    assert again.returncode == exits.ANSWERED
+    assert "at the review" in " ".join(again.stderr.split())
+    assert "attempt" in (repository / "app.py").read_text(encoding="utf-8")
