@@ -1,17 +1,16 @@
 """A change from the task to the report: plan, propose, review, apply, check, mend.
 
-``ChangeRun.run`` is the whole of it. Refactorings are made by libraries, code by the model in ``rewriting``; both lay
-what they propose over a workspace, and nothing is written before the user, or a rule of the user's, has said yes.
+``ChangeRun.run`` is the whole of it. Refactorings are made by libraries in ``refactoring``, code by the model in
+``rewriting`` and ``creating``; all lay what they propose over a workspace, and nothing is written before the user, or a
+rule of the user's, has said yes.
 """
 
-import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Final
 
-from khepri import assets
 from khepri.agent.checking import Checking, blamed
 from khepri.agent.creating import Creating
 from khepri.agent.events import (
@@ -31,26 +30,23 @@ from khepri.agent.plan_store import PlanStore, StoredPlan
 from khepri.agent.planning import Planning
 from khepri.agent.prompt import Prompt
 from khepri.agent.protocol import ToolCall
+from khepri.agent.refactoring import Refactoring
 from khepri.agent.rewriting import Failure, Rewriting
 from khepri.agent.task import Instruction
 from khepri.agent.task_parts import after, needs
-from khepri.agent.task_reading import Candidate, rivals
+from khepri.agent.task_reading import Candidate
 from khepri.agent.words import describe_planned
 from khepri.edits.apply import apply
 from khepri.edits.change import ChangeSet, change_set
 from khepri.edits.checkpoints import Checkpoints
 from khepri.edits.checks import end_of
 from khepri.edits.files import digest
-from khepri.edits.locate import find_target, read_source
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.review import Review
-from khepri.edits.statements import Statements
 from khepri.edits.workspace import Workspace
 from khepri.errors import CancelledError, ContextFullError, RefusedError, ToolError
-from khepri.tools.arguments import check_arguments
 from khepri.tools.base import Tool, ToolContext
 
-_LINES_TOKENS: Final = 16
 _CHECK_CHARS: Final = 1800
 _WRITTEN: Final = ("rewrite", "create", "add")
 """Calls whose code is the model's own."""
@@ -116,7 +112,9 @@ class ChangeRun:
         self._settings = settings
         self._emit = emit
         self._now_s = now_s
-        self._tools = {tool.manifest.name: tool for tool in parts.tools}
+        self._refactoring = Refactoring(
+            parts.tools, parts.context, parts.prompt, parts.writer, instruction.text, self._notice
+        )
         manifests = [tool.manifest for tool in parts.tools]
         self._planning = Planning(instruction, found, manifests, self._workspace, parts.prompt, parts.writer)
         self._checking = Checking(
@@ -237,7 +235,7 @@ class ChangeRun:
                 case "create" | "add":
                     text = self._create(call)
                 case _:
-                    text = self._refactor(
+                    text = self._refactoring.run(
                         call, reduce(lambda found, done: after(done, found), calls[: number - 1], self._found)
                     )
         except EditRefusedError as error:
@@ -252,47 +250,6 @@ class ChangeRun:
         for step, earlier in zip(self._steps, calls, strict=False):
             if step.is_refused and needs(call, earlier):
                 raise EditRefusedError(Refusal.NO_TARGET, f"this needs what step {step.number} was to make")
-
-    def _refactor(self, call: ToolCall, found: Sequence[Candidate]) -> str:
-        """Run a deterministic tool."""
-        others = rivals(call, found, self._instruction.text)
-        if others:
-            path, symbol = call.arguments.get("path"), call.arguments.get("symbol")
-            raise EditRefusedError(
-                Refusal.AMBIGUOUS,
-                f"{symbol} is defined in {path} and in {', '.join(others[:3])}",
-                f"say which one is meant, as in: {self._instruction.text[:80]} in {path}",
-            )
-        tool = self._tools[call.name]
-        arguments = check_arguments(tool.manifest, call.arguments)
-        if call.name == "extract" and "start" not in arguments:
-            arguments = {**arguments, **self._lines(call)}
-        observation = tool.run(self._parts.context, arguments)
-        for note in observation.text.split("\n")[1:]:
-            if not re.fullmatch(r".* \+\d+ -\d+", note):
-                self._notice(note)
-        return f"{describe_planned(call)}: {observation.summary}"
-
-    def _lines(self, call: ToolCall) -> dict[str, int]:
-        """Ask which lines of a definition are to be extracted."""
-        path, symbol = str(call.arguments["path"]), str(call.arguments.get("symbol", ""))
-        target = find_target(read_source(self._workspace, path), symbol)
-        rows = enumerate(target.text.split("\n"), start=target.start_line)
-        code = "\n".join(f"{number}  {line}" for number, line in rows)
-        prompt = self._parts.prompt.fork()
-        prompt.write_call(f'{{"name": "extract", "arguments": {{"path": "{path}"}}}}')
-        name = str(call.arguments.get("new_name", ""))
-        message = assets.render_prompt(
-            "edit/lines.md", symbol=target.label, code=code, task=self._instruction.text, name=name
-        )
-        prompt.follow(message.strip())
-        statements = Statements(target)
-        starts = " | ".join(f'"{number}"' for number in statements.starts(self._instruction.text))
-        ends = " | ".join(f'"{number}"' for number in statements.ends)
-        written = self._parts.writer.write(prompt, f'start: ({starts}) "-" ({ends})', _LINES_TOKENS)
-        start, _, end = written.partition("-")
-        first, last = statements.around(int(start), int(end))
-        return {"start": first, "end": last}
 
     def _rewrite(self, call: ToolCall, failed: CheckFinished | None, *, is_new: bool = False) -> str:
         failure = Failure(failed.command, end_of(failed.output, _CHECK_CHARS), is_new) if failed else None

@@ -1,0 +1,100 @@
+"""Runs the tools that refactor deterministically: the model only said which one, and for some of them which lines."""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from khepri import assets
+from khepri.agent.generation import Writer
+from khepri.agent.prompt import Prompt
+from khepri.agent.protocol import ToolCall
+from khepri.agent.task_reading import Candidate, rivals
+from khepri.agent.words import describe_planned
+from khepri.edits.locate import find_target, read_source
+from khepri.edits.refusal import EditRefusedError, Refusal
+from khepri.edits.statements import Statements
+from khepri.tools.arguments import check_arguments
+from khepri.tools.base import Tool, ToolContext
+
+_LINES_TOKENS: Final = 16
+
+
+class Refactoring:
+    """The refactorings of one change. One thread."""
+
+    def __init__(
+        self,
+        tools: Sequence[Tool],
+        context: ToolContext,
+        prompt: Prompt,
+        writer: Writer,
+        task: str,
+        notice: Callable[[str], None],
+    ) -> None:
+        """Prepare.
+
+        Args:
+            tools: Those that change something.
+            context: What they work on; with a workspace.
+            prompt: The conversation, its last message the task; it is not touched.
+            writer: Writes the turns of the model.
+            task: What the user asked for.
+            notice: Told what a tool leaves to the user.
+        """
+        self._tools = {tool.manifest.name: tool for tool in tools}
+        self._context = context
+        self._prompt = prompt
+        self._writer = writer
+        self._task = task
+        self._notice = notice
+
+    def run(self, call: ToolCall, found: Sequence[Candidate]) -> str:
+        """Do what a call says in the workspace, and return what was done.
+
+        Args:
+            call: A call of one of the tools.
+            found: The definitions that the task may be about, as the calls before have left them.
+
+        Raises:
+            EditRefusedError: Several definitions may be meant, or the tool refuses.
+            ToolError: The arguments are none that the tool takes.
+            CancelledError: The task was cancelled.
+        """
+        others = rivals(call, found, self._task)
+        if others:
+            path, symbol = call.arguments.get("path"), call.arguments.get("symbol")
+            raise EditRefusedError(
+                Refusal.AMBIGUOUS,
+                f"{symbol} is defined in {path} and in {', '.join(others[:3])}",
+                f"say which one is meant, as in: {self._task[:80]} in {path}",
+            )
+        tool = self._tools[call.name]
+        arguments = check_arguments(tool.manifest, call.arguments)
+        if call.name == "extract" and "start" not in arguments:
+            arguments = {**arguments, **self._lines(call)}
+        observation = tool.run(self._context, arguments)
+        for note in observation.text.split("\n")[1:]:
+            if not re.fullmatch(r".* \+\d+ -\d+", note):
+                self._notice(note)
+        return f"{describe_planned(call)}: {observation.summary}"
+
+    def _lines(self, call: ToolCall) -> dict[str, int]:
+        """Ask which lines of a definition are to be extracted."""
+        assert self._context.workspace is not None
+        path, symbol = str(call.arguments["path"]), str(call.arguments.get("symbol", ""))
+        target = find_target(read_source(self._context.workspace, path), symbol)
+        rows = enumerate(target.text.split("\n"), start=target.start_line)
+        code = "\n".join(f"{number}  {line}" for number, line in rows)
+        prompt = self._prompt.fork()
+        prompt.write_call(json.dumps({"name": "extract", "arguments": {"path": path}}))
+        name = str(call.arguments.get("new_name", ""))
+        message = assets.render_prompt("edit/lines.md", symbol=target.label, code=code, task=self._task, name=name)
+        prompt.follow(message.strip())
+        statements = Statements(target)
+        starts = " | ".join(f'"{number}"' for number in statements.starts(self._task))
+        ends = " | ".join(f'"{number}"' for number in statements.ends)
+        written = self._writer.write(prompt, f'start: ({starts}) "-" ({ends})', _LINES_TOKENS)
+        start, _, end = written.partition("-")
+        first, last = statements.around(int(start), int(end))
+        return {"start": first, "end": last}
