@@ -14,11 +14,15 @@ from typing import Final
 from ast_grep_py import SgNode, SgRoot
 
 from khepri.edits.accounting import HOLE, beyond, named
-from khepri.edits.openings import is_misread, opening_of
+from khepri.edits.openings import is_misread, is_taken_for_generic, opening_of
 from khepri.edits.shapes import find_shape, read
 
 _PROSE: Final = ("string", "comment", "content", "text")
 """Words in the names of the nodes that hold no code."""
+_MOST_BEHIND: Final = 200
+_COMMA: Final = re.compile(r"\s*,\s*")
+_COMMA_BEFORE: Final = re.compile(r"\s*,\s*\Z")
+_CLOSING: Final = re.compile(r"\s*[)\]}]")
 _WIDE: Final = frozenset({"conditional_expression", "lambda"})
 _WEAK: Final = _WIDE | {"not_operator", "boolean_operator", "comparison_operator"}
 _BELOW: Final[Mapping[str, frozenset[str]]] = {
@@ -96,6 +100,7 @@ def _bracketed(text: str, language: str, matches: list[SgNode], replacement: str
             for number, piece in enumerate(written.pieces)
             if not tree.holds(piece)
             or (not piece.is_hole and is_misread(openings[piece.match], language, written.whole(piece)))
+            or is_taken_for_generic(language, written.whole(piece), written.behind(piece))
         }
         if torn <= bracketed:
             return written, {written.pieces[number].match for number in torn}
@@ -130,6 +135,11 @@ class _Writer:
         """Return a piece with the brackets around it."""
         return self.text[piece.start - piece.is_bracketed : piece.end + piece.is_bracketed]
 
+    def behind(self, piece: _Piece) -> str:
+        """Return the first characters behind a piece."""
+        end = piece.end + piece.is_bracketed
+        return self.text[end : end + _MOST_BEHIND]
+
     def _copy(self, start: int, end: int, first: int) -> None:
         """Write a part of the old text with the matches in it replaced, from the match ``first`` on."""
         number = bisect_left(self._starts, start, first)
@@ -147,20 +157,30 @@ class _Writer:
         piece = self._open()
         place = 0
         for hole in HOLE.finditer(self._replacement):
-            self._add(self._replacement[place : hole.start()])
-            self._put(number, hole)
-            place = hole.end()
+            before, place = self._replacement[place : hole.start()], hole.end()
+            nodes = self._taken(number, hole)
+            if hole[1] and not nodes:
+                # Where nothing stands there is nothing to part from what is beside it.
+                if comma := _COMMA.match(self._replacement, place):
+                    place = comma.end()
+                elif _CLOSING.match(self._replacement, place):
+                    before = _COMMA_BEFORE.sub("", before)
+            self._add(before)
+            self._put(number, nodes, is_many=bool(hole[1]))
         self._add(self._replacement[place:])
         self._close(piece, number, is_many=True, is_hole=False)
 
-    def _put(self, number: int, hole: re.Match[str]) -> None:
+    def _taken(self, number: int, hole: re.Match[str]) -> list[SgNode]:
+        """Return what a hole took in a match."""
         match = self._matches[number]
         one = match.get_match(hole[2]) if hole[2] else None
-        nodes = match.get_multiple_matches(hole[1]) if hole[1] else [one] if one is not None else []
+        return match.get_multiple_matches(hole[1]) if hole[1] else [one] if one is not None else []
+
+    def _put(self, number: int, nodes: list[SgNode], *, is_many: bool) -> None:
         if nodes:
             piece = self._open()
             self._copy(nodes[0].range().start.index, nodes[-1].range().end.index, number + 1)
-            self._close(piece, number, is_many=bool(hole[1]), is_hole=True)
+            self._close(piece, number, is_many=is_many, is_hole=True)
 
     def _open(self) -> int:
         number = len(self.pieces)

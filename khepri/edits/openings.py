@@ -1,8 +1,8 @@
-"""Tells where the first characters of a replacement would be read as something else than an expression.
+"""Tells where the first or last characters of a replacement would be read as something else than an expression.
 
 In JavaScript a statement that begins with a brace is a block, an arrow with one behind it has a body of statements, and
-a line that begins with a bracket goes on with the line before where no semicolon parts them. A grammar takes both for
-code without a fault.
+a line that begins with a bracket goes on with the line before where no semicolon parts them. In Rust what is less than
+something behind a type is taken for the arguments of that type. A grammar takes all of it for code without a fault.
 """
 
 import re
@@ -23,6 +23,8 @@ _CLOSED: Final = frozenset(
 """What may end without a semicolon and is over all the same."""
 _DECLARING: Final = re.compile(r"\{|(?:async\s+)?function\b|class\b|let\s*\[")
 _NAMED: Final = re.compile(r"(?:async\s+)?function\b|class\b")
+_CAST: Final = re.compile(r"\bas\s+[\w:\s]*\w\s*\Z")
+_LESS: Final = re.compile(r"\s*<(?!=)")
 _BLOCK_LIKE: Final = re.compile(r"\{|(?:if|match|loop|while|for|unsafe)\b")
 
 
@@ -86,6 +88,17 @@ def is_misread(opening: Opening, language: str, written: str) -> bool:
         case Opening.OPERAND:
             return _BLOCK_LIKE.match(written) is not None
     return False
+
+
+def is_taken_for_generic(language: str, written: str, behind: str) -> bool:
+    """Return True if Rust would take what stands behind a cast for the arguments of its type: ``x as u8 < 3``.
+
+    Args:
+        language: A grammar of ast-grep's.
+        written: Some code, with the brackets around it.
+        behind: What follows.
+    """
+    return language == "rust" and _LESS.match(behind) is not None and _CAST.search(written) is not None
 
 
 def _is_open(statement: SgNode, language: str) -> bool:
