@@ -15,13 +15,12 @@ from khepri import paths
 from khepri.agent.history import History, Turn
 from khepri.agent.recording import Recording, SessionInfo, find_session, list_sessions, new_path
 from khepri.agent.task import Attachment, Instruction, Question, Task
-from khepri.agent.words import counted
 from khepri.config import Config
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.checkpoints import Checkpoints
 from khepri.errors import KhepriError, ModelFileError, NoModelError, RefusedError, ToolError, UsageError
 from khepri.repo.root import Repository
-from khepri.repo.text import cut_middle
+from khepri.repo.text import counted, cut_middle
 
 if TYPE_CHECKING:
     from khepri.agent.session import Session

@@ -5,8 +5,8 @@ from dataclasses import asdict
 from enum import StrEnum
 
 from khepri.agent.history import History, Turn
-from khepri.agent.words import counted, describe_call, summarize
-from khepri.repo.text import printable, printable_json
+from khepri.agent.words import describe_call, summarize
+from khepri.repo.text import counted, printable, printable_json
 
 
 class ExportFormat(StrEnum):

@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from khepri.agent.commands import COMMANDS
 from khepri.agent.events import Finished
 from khepri.agent.recording import SessionInfo
-from khepri.agent.words import counted, describe_acceptance
+from khepri.agent.words import describe_acceptance
 from khepri.models.catalogue import DEFAULT_TARGET
 from khepri.models.stores import Model
+from khepri.repo.text import counted
 
 
 def commands_text() -> str:

@@ -12,6 +12,7 @@ from khepri.agent.events import ChangesApplied, CheckFinished, Compacting, Finis
 from khepri.agent.protocol import ToolCall
 from khepri.edits.patch import patch_of
 from khepri.errors import KhepriError
+from khepri.repo.text import counted
 
 
 def describe_call(tool: str, arguments: Mapping[str, object]) -> str:
@@ -113,11 +114,6 @@ def describe_speed(tokens_per_s: float, acceptance_rate: float | None) -> str:
 def describe_acceptance(rate: float | None) -> str:
     """Return how many drafted tokens were accepted, for display beside a speed."""
     return "nothing drafted" if rate is None else f"acceptance {rate:.0%}"
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number of things, such as ``1 turn`` or ``2,000 turns``."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def describe_error(error: BaseException) -> tuple[str, str]:

@@ -11,13 +11,12 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
-from khepri.agent.words import counted
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.patch import file_patch
 from khepri.edits.refusal import EditRefusedError
 from khepri.edits.review import Decision
 from khepri.edits.soundness import new_fault
-from khepri.repo.text import printable
+from khepri.repo.text import counted, printable
 
 _QUESTION: Final = "Write it? [y]es, [n]o, [s]ome of it, [e]dit, [q]uit: "
 _STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}

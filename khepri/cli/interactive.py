@@ -1,6 +1,7 @@
 """``khepri`` without a command: the terminal app."""
 
 import gc
+import json
 import os
 import subprocess
 import sys
@@ -160,13 +161,24 @@ def current_branch(repository: Repository) -> str:
 
 def check_machine(conversation: "Conversation") -> str:
     """Return what ``khepri doctor`` prints of the model in use; in a process of its own, as it loads it once more."""
-    command = [sys.executable, "-m", "khepri", "doctor", "--cwd", str(conversation.repository.root)]
+    command = [sys.executable, "-m", "khepri", "doctor", "--json", "--cwd", str(conversation.repository.root)]
     session = conversation.session
     model = conversation.model or (session.model.name if session is not None else "")
     if model:
         command += ["--model", model]
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
-    return printable((done.stdout + done.stderr).strip())
+    try:
+        report = json.loads(done.stdout)
+    except ValueError:
+        return printable((done.stdout + done.stderr).strip())  # it broke, and here is how
+    lines: list[str] = []
+    for each in report["checks"]:
+        if each["name"] == "terminal":
+            continue  # that process has none
+        lines.append(f"{each['status']:<8}{each['name']}: {each['detail']}")
+        if each["advice"]:
+            lines.append(f"        -> {each['advice']}")
+    return printable("\n".join([*lines, "", f"all in all: {report['status']}"]))
 
 
 def _remembered_theme() -> str:

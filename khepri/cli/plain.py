@@ -37,7 +37,7 @@ from khepri.agent.events import (
 )
 from khepri.agent.listings import commands_text, models_text, sessions_text, stats_text
 from khepri.agent.task import Question, Task
-from khepri.agent.words import counted, describe_call, describe_compacting, describe_error, describe_outcome, summarize
+from khepri.agent.words import describe_call, describe_compacting, describe_error, describe_outcome, summarize
 from khepri.cli import exits
 from khepri.cli.change_input import ask_about
 from khepri.cli.config import as_text
@@ -47,7 +47,7 @@ from khepri.config import Loaded, Value
 from khepri.errors import CancelledError, KhepriError, UsageError
 from khepri.models.stores import find
 from khepri.repo.root import Repository
-from khepri.repo.text import printable
+from khepri.repo.text import counted, printable
 from khepri.tui.completing import Names, completions, mentions_of
 from khepri.tui.composer_history import ComposerHistory
 from khepri.tui.pastes import attachments_of, missing_pastes

@@ -29,7 +29,6 @@ from khepri.agent.permission_rules import load_rules
 from khepri.agent.permissions import Verdict
 from khepri.agent.session import Session
 from khepri.agent.task import Instruction
-from khepri.agent.words import counted
 from khepri.cli import exits, interrupts
 from khepri.cli.ask import draft_model_of, model_of
 from khepri.cli.change_input import ask_about
@@ -43,7 +42,7 @@ from khepri.edits.patch import patch_text
 from khepri.edits.review import Decision
 from khepri.errors import UsageError
 from khepri.repo.root import Repository
-from khepri.repo.text import printable
+from khepri.repo.text import counted, printable
 
 _MOST_OUTPUT_LINES: Final = 30
 

@@ -13,11 +13,10 @@ from khepri.agent.history import prompts_of, replay
 from khepri.agent.journal import Journal, read_records
 from khepri.agent.listings import describe_age, describe_size
 from khepri.agent.recording import find_session, list_sessions
-from khepri.agent.words import counted
 from khepri.engine.disk import forget_conversation
 from khepri.errors import UsageError
 from khepri.repo.root import Repository
-from khepri.repo.text import printable, printable_json
+from khepri.repo.text import counted, printable, printable_json
 
 
 def list_all(cwd: Path, as_json: bool) -> None:

@@ -110,6 +110,11 @@ def printable_json(document: str) -> str:
     return _HARMFUL.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number of things, such as ``1 turn`` or ``2,000 turns``."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def cut_line(line: str, max_chars: int = 300) -> str:
     """Return ``line``, or its beginning and the number of characters that were left out."""
     if len(line) <= max_chars:

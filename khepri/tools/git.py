@@ -6,7 +6,7 @@ from typing import Final
 
 from khepri.errors import ToolError
 from khepri.repo import git
-from khepri.repo.text import cut_line, printable
+from khepri.repo.text import counted, cut_line, printable
 from khepri.tools.base import Arguments, Observation, ToolContext
 from khepri.tools.fit import fit
 
@@ -35,7 +35,7 @@ def _log(context: ToolContext, arguments: Arguments) -> Observation:
         return f"[cut: older commits; use log with ref {commits[max(0, kept - 1)].sha}~1]"
 
     closing = [note(len(rows))] if len(commits) > _MOST_COMMITS else []
-    return _observe(context, [*rows, *closing], f"{len(rows)} commits", note)
+    return _observe(context, [*rows, *closing], counted(len(rows), "commit"), note)
 
 
 def _show(context: ToolContext, arguments: Arguments) -> Observation:
@@ -58,7 +58,7 @@ def _patch(context: ToolContext, patch: git.Patch, nothing: str) -> Observation:
         named = f" of {', '.join(unseen[:6])}{', …' if len(unseen) > 6 else ''}" if unseen else ""
         return f"[cut: {len(rows) - kept} more lines{named}; name a path]"
 
-    return _observe(context, rows, f"{len(patch.paths)} files", note, patch.paths)
+    return _observe(context, rows, counted(len(patch.paths), "file"), note, patch.paths)
 
 
 def _blame(context: ToolContext, arguments: Arguments) -> Observation:
@@ -74,7 +74,7 @@ def _blame(context: ToolContext, arguments: Arguments) -> Observation:
         return f"[cut: {len(rows) - kept} more lines; use blame with lines {lines[kept].number}-{lines[-1].number}]"
 
     commits = len({line.sha for line in lines})
-    return _observe(context, rows, f"{len(lines)} lines of {commits} commits", note, (name,))
+    return _observe(context, rows, f"{counted(len(lines), 'line')} of {counted(commits, 'commit')}", note, (name,))
 
 
 def _status(context: ToolContext, arguments: Arguments) -> Observation:

@@ -11,7 +11,7 @@ from typing import Final
 
 from khepri.errors import ToolError
 from khepri.repo.root import Repository
-from khepri.repo.text import printable, read_text
+from khepri.repo.text import counted, printable, read_text
 from khepri.tools.base import Arguments, Observation, ToolContext
 from khepri.tools.fit import fit
 
@@ -49,7 +49,7 @@ def run(context: ToolContext, arguments: Arguments) -> Observation:
         context.budget_tokens,
         lambda kept: f"[cut: {len(shown) - kept} more; list one of the folders, or name a glob]",
     )
-    return Observation(text=fitted.text, tokens=fitted.tokens, summary=f"{len(files)} files")
+    return Observation(text=fitted.text, tokens=fitted.tokens, summary=counted(len(files), "file"))
 
 
 def _nothing(context: ToolContext, folder: str, glob: object) -> Observation:

@@ -5,7 +5,7 @@ from typing import Final
 
 from khepri.errors import ToolError
 from khepri.repo.symbols import Symbol, outline
-from khepri.repo.text import cut_line, printable, read_text
+from khepri.repo.text import counted, cut_line, printable, read_text
 from khepri.tools.base import Arguments, Observation, ToolContext
 from khepri.tools.fit import Fitted, fit
 
@@ -35,7 +35,7 @@ def _of_file(context: ToolContext, path: str) -> Observation:
     if not symbols:
         return _nothing(context, f"{header[:-1]} defines nothing that can be told; read it instead")
     fitted = _deepest(context, symbols, header)
-    return Observation(text=fitted.text, tokens=fitted.tokens, summary=f"{len(symbols)} symbols", paths=(path,))
+    return Observation(text=fitted.text, tokens=fitted.tokens, summary=counted(len(symbols), "symbol"), paths=(path,))
 
 
 def _deepest(context: ToolContext, symbols: Sequence[Symbol], header: str) -> Fitted:
@@ -93,7 +93,7 @@ def _of_folder(context: ToolContext, path: str) -> Observation:
         lambda kept: f"[cut: {len(rows) - kept} more; name a smaller folder or one file]",
         header=f"{path}:",
     )
-    return Observation(text=fitted.text, tokens=fitted.tokens, summary=f"{defining} files", paths=(path,))
+    return Observation(text=fitted.text, tokens=fitted.tokens, summary=counted(defining, "file"), paths=(path,))
 
 
 def _of_files(context: ToolContext, files: Iterable[str]) -> Iterable[str]:

@@ -19,8 +19,9 @@ from textual.widgets import Footer
 from khepri import paths
 from khepri.agent import commands
 from khepri.agent.task import Attachment, Question
-from khepri.agent.words import counted, describe_error
+from khepri.agent.words import describe_error
 from khepri.errors import KhepriError
+from khepri.repo.text import counted
 from khepri.tui import themes
 from khepri.tui.code import Lexers
 from khepri.tui.completing import Names, completions, mentions_of

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from khepri.agent.task import Attachment
-from khepri.agent.words import counted
+from khepri.repo.text import counted
 
 _LABEL: Final = re.compile(r"\[paste \d+: [\d,]+ lines?, [\d,]+ characters?\]")
 

@@ -26,7 +26,6 @@ from khepri.agent.events import (
     ToolStarted,
 )
 from khepri.agent.words import (
-    counted,
     describe_acceptance,
     describe_call,
     describe_changes,
@@ -41,6 +40,7 @@ from khepri.agent.words import (
 )
 from khepri.edits.review import Review
 from khepri.errors import CancelledError
+from khepri.repo.text import counted
 from khepri.tui.entries import AnswerEntry, MarkdownEntry, NoteEntry, StepEntry, SummaryEntry
 from khepri.tui.paint import Tone
 from khepri.tui.turns import Failed

@@ -10,11 +10,12 @@ from khepri import paths
 from khepri.agent.commands import Outcome, Wish
 from khepri.agent.listings import commands_text, describe_age, describe_size, models_text
 from khepri.agent.recording import SessionInfo
-from khepri.agent.words import counted, fenced
+from khepri.agent.words import fenced
 from khepri.edits.checks import CheckOutcome
 from khepri.edits.review import Review
 from khepri.errors import UsageError
 from khepri.models.stores import Model, find
+from khepri.repo.text import counted
 from khepri.tui.background import run_aside
 from khepri.tui.entries import MarkdownEntry, NoteEntry, StepEntry
 from khepri.tui.pastes import pastes_of

@@ -2,7 +2,8 @@
 
 from khepri.agent.events import Finished, Timing, Usage
 from khepri.agent.protocol import ToolCall
-from khepri.agent.words import counted, describe_planned, describe_seconds, summarize
+from khepri.agent.words import describe_planned, describe_seconds, summarize
+from khepri.repo.text import counted
 
 
 def test_a_call_is_described_in_words() -> None:

@@ -90,5 +90,8 @@ def test_no_value_of_an_option_leaves_the_network_unlocked(khepri: Command) -> N
 def test_the_machine_is_checked_with_the_model_of_the_conversation(khepri: Command) -> None:
     code, said, _ = talk(khepri, "/doctor")
     assert code == 0
-    report = said[said.index("configuration") :]
+    report = said[said.index("configuration: ") :]
     assert khepri.model.name in report
+    assert "all in all: " in report
+    assert "terminal: " not in said
+    assert "examining" not in said

@@ -67,7 +67,7 @@ def test_a_cut_says_how_many_are_missing(tmp_path: Path, call: Call) -> None:
     observation = call("list", {}, budget=100)
     kept = observation.text.count("lines")
     assert observation.text.split("\n")[-1] == f"[cut: {1000 - kept} more; list one of the folders, or name a glob]"
-    assert observation.summary == "1000 files"
+    assert observation.summary == "1,000 files"
 
 
 def test_nothing_is_said_as_such(tree: Path, call: Call) -> None:

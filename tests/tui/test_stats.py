@@ -30,3 +30,12 @@ async def test_a_plot_without_a_value_says_so(turns: list[Finished], untold: lis
         shown = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
     assert shown.count("none yet") == len(untold)
     assert all(title in shown for title in untold)
+
+
+async def test_a_share_is_drawn_of_a_hundred() -> None:
+    app: App[None] = App()
+    async with app.run_test(size=(100, 40)) as pilot:
+        await app.push_screen(Stats([finished(0.5, 20.0, DrafterFigures("suffix", 4, 4))]))
+        await pilot.pause()
+        shown = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+    assert shown.count("100.0┤") == 2

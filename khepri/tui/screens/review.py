@@ -15,12 +15,11 @@ from textual.screen import ModalScreen
 from textual.widgets import Footer, Label, SelectionList
 from textual.widgets.selection_list import Selection
 
-from khepri.agent.words import counted
 from khepri.edits.change import ChangeSet, FileChange, Hunk, change_set
 from khepri.edits.review import Decision, Review
 from khepri.edits.soundness import new_fault
 from khepri.errors import KhepriError
-from khepri.repo.text import printable
+from khepri.repo.text import counted, printable
 from khepri.tui.editor import edit_in_editor
 from khepri.tui.widgets.diff import Diff
 

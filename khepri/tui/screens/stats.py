@@ -11,7 +11,8 @@ from textual.widgets import Label
 from textual_plotext import PlotextPlot
 
 from khepri.agent.events import Finished
-from khepri.agent.words import counted, describe_speed
+from khepri.agent.words import describe_speed
+from khepri.repo.text import counted
 
 
 class Stats(ModalScreen[None]):
@@ -43,7 +44,7 @@ class Stats(ModalScreen[None]):
             plot.xlabel("turn")
             numbers = [float(number) for number in range(1, len(self._finished) + 1)]
             plot.xticks(numbers[:: max(1, len(numbers) // 8)])
-            plot.ylim(lower=0)
+            plot.ylim(0, 100 if title.endswith("%") else None)
 
 
 Line = tuple[str, list[float | None]]
