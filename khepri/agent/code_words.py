@@ -7,11 +7,12 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from khepri.agent.known_programs import CODE_MODULES, RUNS_FOLDERS, is_harmless_output
+from khepri.agent.interpreters import CODE_FIRST, CODE_MODULES, INTERPRETERS, RUNS_LATER, Interpreter
+from khepri.agent.known_programs import RUNS_FOLDERS, is_harmless_output
 from khepri.agent.option_words import after_options
 from khepri.agent.readings import OPAQUE, Clarity, Reading, suffixes
 from khepri.agent.shell_words import Word
-from khepri.agent.wrappers import CODE_FIRST, INTERPRETERS, RUNS_LATER, Interpreter, Wrapper
+from khepri.agent.wrappers import Wrapper
 
 _INPUT: Final = re.compile(r"-|-\w*f-|--?[\w-]+=-|.*/(?:dev/(?:stdin|fd)|proc)\b.*")
 """A word that names the standard input, or an open file."""

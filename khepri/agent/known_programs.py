@@ -24,10 +24,11 @@ QUIET: Final = frozenset(
 """Programs whose words are only data to them."""
 QUIET_GIT: Final = frozenset(
     (
-        "add am apply archive blame branch cat-file check-ignore checkout cherry cherry-pick clean commit count- "
-        "objects describe diff diff-files diff-tree fetch for-each-ref fsck gc grep hash-object init log ls-files ls- "
-        "remote ls-tree merge merge-base mv name-rev notes prune pull push range-diff reflog remote reset restore "
-        "rev-list rev-parse revert rm shortlog show show-ref stash status switch tag version whatchanged worktree"
+        "add am apply archive blame branch cat-file check-ignore checkout cherry cherry-pick clean commit "
+        "count-objects describe diff diff-files diff-tree fetch for-each-ref fsck gc grep hash-object init log "
+        "ls-files ls-remote ls-tree merge merge-base mv name-rev notes prune pull push range-diff reflog remote "
+        "reset restore rev-list rev-parse revert rm shortlog show show-ref stash status switch tag version "
+        "whatchanged worktree"
     ).split()
 )
 """Commands of git whose words are only data, but for those that ``GIT_HELPER`` finds."""
@@ -49,8 +50,6 @@ RUNS_TARGETS: Final = frozenset({"make", "gmake", "ninja", "tox", "nox"})
 """Programs whose plain words name something in a file of theirs."""
 RUNS_SCRIPTS: Final = frozenset({"python", "pypy", "perl", "ruby", "node", "php", "lua", "luajit", "Rscript"})
 """Interpreters: their words are a script's, unless they are code."""
-CODE_MODULES: Final = frozenset({"timeit", "code", "asyncio", "pdb"})
-"""Modules of Python whose own words or input are code."""
 RUNS_FOLDERS: Final = frozenset(
     (
         "make gmake ninja tox nox just rake task invoke ant gradle mvn cmake meson cargo npm pnpm yarn pytest py.test"

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Final
 
 from khepri.agent.code_words import code_of, stays_inside
+from khepri.agent.interpreters import INTERPRETERS
 from khepri.agent.known_programs import (
     GIT_HELPER,
     GIT_RUNNING,
@@ -28,7 +29,7 @@ from khepri.agent.known_programs import (
 from khepri.agent.option_words import GIT_OPTIONS, LINE_BEHIND, after_options
 from khepri.agent.readings import OPAQUE, Clarity, Reading, clarity_of, hidden, suffixes
 from khepri.agent.shell_words import Assignment, SimpleCommand, Word, parse_line
-from khepri.agent.wrappers import INTERPRETERS, PATHS, RENAMING, SHELLS, WRAPPERS, Wrapper
+from khepri.agent.wrappers import PATHS, RENAMING, SHELLS, WRAPPERS, Wrapper
 
 _MOST_DEPTH: Final = 6
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)\+?=")

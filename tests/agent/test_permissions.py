@@ -385,7 +385,18 @@ def test_a_rule_for_a_program_allows_nothing_that_it_is_told_to_run(command: str
         *("sed 's/a/b/g' f", "sed -n '1,5p' f", "sed -i.bak -e 's|a|b|' -e '/x/d' f", "sed '$!N;P;D' f", "sed '' f"),
         *("sed -E 's/[a-e]+/e/' f", "sed 's/a/x/; s/b/e/' f", "sed '/a/,/b/{s/c/d/p}' f", "sed 's#/#e#' f"),
         *("tar -xzf a", "tar cf a INSTALL", "rsync -a a b", "git rebase main", "git submodule update", "git clone a b"),
-        *("git commit -m x", "git bisect good", "find . -name x -print", "sort -u f", "man ls", "crontab -l"),
+        *(
+            "git commit -m x",
+            "git bisect good",
+            "git ls-remote",
+            "git count-objects",
+            "git cherry-pick x",
+            "git rev-parse x",
+            "find . -name x -print",
+            "sort -u f",
+            "man ls",
+            "crontab -l",
+        ),
     ],
 )
 def test_a_rule_for_a_program_allows_its_ordinary_work(command: str) -> None:
