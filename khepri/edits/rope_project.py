@@ -164,7 +164,16 @@ class RopeProject:
             with_rope = refactor()
         except RopeError as error:
             raise EditRefusedError(Refusal.NOT_POSSIBLE, f"{title}: {_words(error)}") from error
-        except (RecursionError, AttributeError, TypeError, ValueError, IndexError, KeyError, AssertionError) as error:
+        except (
+            SyntaxError,
+            RecursionError,
+            AttributeError,
+            TypeError,
+            ValueError,
+            IndexError,
+            KeyError,
+            AssertionError,
+        ) as error:
             # rope meets code that it was not written for with errors of all kinds; nothing has been changed then.
             raise EditRefusedError(
                 Refusal.NOT_POSSIBLE, f"{title}: the refactoring library failed ({type(error).__name__}: {error})"

@@ -212,6 +212,15 @@ def output(text: str) -> str:
             5,
             "def f(x):\n    n = 1\n    def g(y=n):\n        return y + x\n    z = g()\n    return z\nprint(f(3))\n",
         ),
+        (
+            3,
+            3,
+            "def f(a):\n"
+            "    n = 1\n"
+            "    text = f'x \"{a!r}\" {{a}}{a} ${a} {n:>3}'  # a ${n}\n"
+            "    return text + str(n)\n"
+            "print(f(2))\n",
+        ),
     ],
 )
 def test_the_function_does_what_the_lines_did(tmp_path: Path, first: int, last: int, text: str) -> None:
@@ -392,3 +401,9 @@ def test_lines_that_would_do_something_else_stay(tmp_path: Path, first: int, las
     with pytest.raises(EditRefusedError) as caught:
         extract(Workspace(Repository.open(tmp_path)), "m.py", first, last, "calc")
     assert why in str(caught.value)
+
+
+def test_a_comment_behind_the_lines_goes_along_once(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("def f(a):\n    b = a + 1  # One more.\n    return b\n", encoding="utf-8")
+    done = extract(Workspace(Repository.open(tmp_path)), "a.py", 2, 2, "more")
+    assert done.changes.files[0].new_text.count("# One more.") == 1
