@@ -2,12 +2,13 @@
 
 It looks for a ``from`` before a place and an ``import`` behind it, wherever they are: below a ``raise … from …`` and
 above any import it takes every call for a name that is imported, and leaves it as it was. What one call passes it takes
-for the default of the next ones. It copies what is passed without the brackets that it needs.
+for the default of the next ones. It copies what is passed without the brackets that it needs, and puts it in one
+parameter after the other, also in what it has put there before.
 """
 
 import ast
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 from rope.base.exceptions import RefactoringError
 from rope.refactor.functionutils import CallInfo
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from rope.base.pynames import PyName
     from rope.base.resources import File
     from rope.refactor.occurrences import Finder, Occurrence
+
+
+_CALLERS: Final = "__khepri_callers__"
+"""Stands at the end of the names that a call passes while rope works on the body."""
 
 
 def inline_function(
@@ -66,13 +71,19 @@ class _Bodies(_DefinitionGenerator):  # type: ignore[misc]
         values = self._values(node, is_bound=is_bound)
         torn = torn_values(self._function, values)
         header, names = "", []
+        passed = set(ast.walk(node))
         for name, value in values.items():
-            text = ast.get_source_segment(call.strip(), value) if value in ast.walk(node) else ast.unparse(value)
+            text = ast.get_source_segment(call.strip(), value) if value in passed else ast.unparse(value)
             written = " ".join((text or "").split("\n"))
             if written != name:
-                header += f"{name} = {f'({written})' if name in torn else written}\n"
+                marked = _marked(written, values.keys()) if value in passed else written
+                header += f"{name} = {f'({marked})' if name in torn else marked}\n"
                 names.append(name)
         return header, names
+
+    def _calculate_definition(self, *call: object, **options: object) -> tuple[str, str | None]:
+        definition, returned = super()._calculate_definition(*call, **options)
+        return definition.replace(_CALLERS, ""), returned.replace(_CALLERS, "") if returned is not None else None
 
     def _values(self, call: ast.Call, *, is_bound: bool) -> dict[str, ast.expr]:
         """Return what each parameter stands for in a call, its default if nothing is passed for it."""
@@ -84,6 +95,28 @@ class _Bodies(_DefinitionGenerator):  # type: ignore[misc]
         passed = [call.func.value, *call.args] if is_bound and isinstance(call.func, ast.Attribute) else call.args
         values |= dict(zip(places, passed, strict=False))
         return values | {each.arg: each.value for each in call.keywords if each.arg is not None}
+
+
+def _marked(written: str, parameters: Collection[str]) -> str:
+    """Return what a call passes with its names marked as the caller's: a parameter may be called like them.
+
+    Raises:
+        RefactoringError: A name in an f-string is one, where nothing can be marked.
+    """
+    line = f"({written})"
+    try:
+        tree = ast.parse(line, mode="eval")
+    except SyntaxError as error:
+        raise RefactoringError(f"what is passed cannot be read: {written[:40]}") from error
+    strings = [each for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for each in ast.walk(node)]
+    for each in strings:
+        if isinstance(each, ast.Name) and each.id in parameters:
+            raise RefactoringError(f"an f-string that is passed uses {each.id}, which is a parameter as well")
+    row = line.encode()
+    names = (node for node in ast.walk(tree) if isinstance(node, ast.Name) and node not in strings)
+    for end in sorted((node.end_col_offset or 0 for node in names), reverse=True):
+        row = row[:end] + _CALLERS.encode() + row[end:]
+    return row.decode()[1:-1]
 
 
 class _Finder:

@@ -100,3 +100,22 @@ def test_a_method_takes_what_it_is_called_on(tmp_path: Path) -> None:
     after = inlined(tmp_path, text, "A.f")
     assert output(after) == output(text)
     assert "y = (self.x + 1) * 2\n        return (self.x + 2) - y" in after
+
+
+@pytest.mark.parametrize(
+    "passed", ["n, data", "n + 1, 3", "data or n, data", "n=data, data=é(n)", "data, [n for n in (1, 2)]"]
+)
+def test_what_a_call_passes_is_the_callers_whatever_the_parameters_are_called(tmp_path: Path, passed: str) -> None:
+    text = (
+        "def g(*v):\n    return v\n\n\né = abs\n\n\ndef f(data, n):\n    m = g(data, n)\n    return m\n\n\n"
+        f"def k(data, n):\n    m = 5\n    x = f({passed})\n    return x, m, data, n\n\n\nprint(k(0, 2))\n"
+    )
+    after = inlined(tmp_path, text)
+    assert "def f" not in after
+    assert output(after) == output(text)
+
+
+def test_an_f_string_that_names_a_parameter_is_not_passed_into_it(tmp_path: Path) -> None:
+    text = "def f(a, b):\n    print(a, b)\n\n\ndef k(a, b):\n    f(f'{b}', f'{a}')\n"
+    with pytest.raises(EditRefusedError, match="f-string"):
+        inlined(tmp_path, text)
