@@ -30,7 +30,7 @@ _MARKED: Final = re.compile(r"^\s*(?:#|//|/\*+|\*|<!--|--|;|\[?\s*(?:\.\.\.|…)
 _BARE_DOTS: Final = re.compile(
     r"^\s*(?:(?:#|//)\s*)?(?:\.\.\.|…)\s*$|^\s*(?:#|//)\s*(?:unchanged|omitted)\.?\s*$", re.IGNORECASE
 )
-_RULES: Final = frozenset({".khepri/permissions.toml", ".khepriignore"})
+_RULES: Final = frozenset({".khepri/permissions.toml", ".khepri/config.toml", ".khepriignore"})
 _LEAST_LINES: Final = 6
 _MOST_SHRINKAGE: Final = 0.5
 

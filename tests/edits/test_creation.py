@@ -52,7 +52,7 @@ def test_nothing_is_made_in_a_folder_of_git(tmp_path: Path, path: str) -> None:
     assert caught.value.reason is Refusal.HIDDEN
 
 
-@pytest.mark.parametrize("path", [".khepri/permissions.toml", ".khepriignore"])
+@pytest.mark.parametrize("path", [".khepri/permissions.toml", ".khepri/config.toml", ".khepriignore"])
 def test_the_rules_for_khepri_are_not_written_by_it(tmp_path: Path, path: str) -> None:
     workspace = Workspace(Repository.open(tmp_path))
     with pytest.raises(EditRefusedError, match="never written"):
