@@ -213,8 +213,6 @@ def refactor(
         is_dry_run=dry_run,
         as_json=as_json,
     )
-    if check and (no_check or dry_run):
-        raise typer.BadParameter("--check needs a change that is written: leave --no-check and --dry-run out")
     flags = {"model": model, "seed": seed, "draft": draft, "edit_form": edit_form}
     raise typer.Exit(command.run(task, options, flags, cwd))
 
@@ -235,8 +233,6 @@ def undo(
     from khepri.cli import undo as command
 
     interrupts.admit()
-    if to and number is None:
-        raise typer.BadParameter("--to needs the number of a change; khepri undo --list shows them")
     raise typer.Exit(command.run(cwd, number, to=to, lists=lists, is_dry_run=dry_run, as_json=as_json))
 
 

@@ -68,6 +68,8 @@ def run(task: str | None, options: Options, flags: Mapping[str, Value], cwd: Pat
 
 def _change(task: str | None, options: Options, flags: Mapping[str, Value], cwd: Path) -> int:
     with interrupts.admitted():
+        if options.checks and (options.skips_checks or options.is_dry_run):
+            raise UsageError("--check needs a change that is written", "leave --no-check and --dry-run out")
         repository = Repository.open(cwd)
         settings = config.load(repository.root, flags, os.environ).config
         if settings.network_lock is config.NetworkLock.REQUIRED:

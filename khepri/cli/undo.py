@@ -14,6 +14,7 @@ from khepri.edits.change import FileChange, change_set
 from khepri.edits.checkpoints import Checkpoint, Checkpoints
 from khepri.edits.patch import patch_text
 from khepri.edits.refusal import EditRefusedError
+from khepri.errors import UsageError
 from khepri.repo.root import Repository
 from khepri.repo.text import printable
 
@@ -21,6 +22,8 @@ from khepri.repo.text import printable
 def run(cwd: Path, number: int | None, *, to: bool, lists: bool, is_dry_run: bool, as_json: bool) -> int:
     """Take a change back, or show what can be, and return the exit code."""
     with exits.told_as_json(as_json):
+        if to and number is None:
+            raise UsageError("--to needs the number of a change", "khepri undo --list shows them")
         repository = Repository.open(cwd)
         checkpoints = Checkpoints(repository.root, paths.checkpoints_dir())
         if lists:

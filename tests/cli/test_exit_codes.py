@@ -63,6 +63,16 @@ def test_an_end_has_its_code_and_its_reason_as_json_and_in_words(khepri: Command
 
 
 @pytest.mark.parametrize(
+    "arguments", [("refactor", "x", "--check", "true", "--dry-run"), ("undo", "--to"), ("refactor",), ("ask",)]
+)
+def test_options_that_do_not_go_together_are_told_as_json(khepri: Command, arguments: tuple[str, ...]) -> None:
+    done = khepri.run(*arguments, "--json")
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["exit_code"]) == (exits.USAGE, exits.USAGE)
+    assert found["error"]["message"] in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
     ("answer", "code"), [(b"y\n", exits.ANSWERED), (b"n\n", exits.REFUSED), (b"\x04", exits.REFUSED)]
 )
 def test_the_user_says_on_a_terminal_whether_a_change_is_written(khepri: Command, answer: bytes, code: int) -> None:
