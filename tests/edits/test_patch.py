@@ -29,6 +29,11 @@ _FILES = {
     "filled.py": (b"", b"x\n"),
     "utf16.txt": ("a\nb\n".encode("utf-16"), "a\nc\n".encode("utf-16")),
     'naïve "q" \\ x.py': (b"a\n", b"b\n"),
+    "nul.py": (b"a\0b\nc\n", b"a\0b\nd\n"),
+    "gains nul.py": (b"a\nb\n", b"a\n\0\n"),
+    "loses nul.py": (b"a\n\0", b"a\n"),
+    "new-nul.bin": (None, b"\0"),
+    "gone-nul.bin": (b"\0" * 9000, None),
     "far.py": (
         b"".join(b"%d\n" % n for n in range(60)),
         b"".join(b"%d\n" % (n + (n in (5, 9, 40)) * 100) for n in range(60)),
@@ -53,6 +58,14 @@ def test_git_applies_the_patch_to_every_kind_of_file(tmp_path: Path, git: Git) -
     git(root, "apply", "--whitespace=nowarn", str(tmp_path / "it.patch"))
     for name, (_, after) in _FILES.items():
         assert ((root / name).read_bytes() if (root / name).exists() else None) == after, name
+
+
+def test_a_nul_byte_on_either_side_makes_a_binary_patch_and_no_other_file_is_one() -> None:
+    for name, sides in _FILES.items():
+        has_nul = any(b"\0" in (side or b"") for side in sides)
+        patch = patch_of(change_set("x", [FileChange(name, *sides)]))
+        assert (b"GIT binary patch" in patch) == has_nul, name
+        assert b"\0" not in patch
 
 
 @pytest.mark.parametrize("name", ["latin.py", "na\u00efve.py", os.fsdecode(b"caf\xe9 \xff.py")])
