@@ -92,7 +92,8 @@ class Loader:
         self._pause()
         self._app.status.change(model=model.name)
         if not self._app.turns.is_busy:
-            self._app.status.change(activity="")
+            # What the model before had been told counts no more.
+            self._app.status.change(activity="", context_tokens=self._app.conversation.history.told_tokens)
 
     def _fail(self, error: BaseException) -> None:
         """Say what went wrong, and offer what there is."""

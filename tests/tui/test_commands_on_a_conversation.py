@@ -118,10 +118,14 @@ async def test_another_model_takes_over_and_answers(make_app: MakeApp, endless_m
     app = make_app()
     async with running(app) as pilot:
         await wait_until(pilot, lambda: is_ready(app))
+        app.ask("what")
+        await wait_until(pilot, lambda: bool(app.conversation.history.turns) and not app.turns.is_busy)
+        assert app.status.status.context_tokens
         app.run_command(f"/model {other}")
         await wait_until(pilot, lambda: app.status.status.model == "other" and is_ready(app))
+        await wait_until(pilot, lambda: not app.status.status.context_tokens)
         app.ask("why")
-        await wait_until(pilot, lambda: bool(app.conversation.history.turns) and not app.turns.is_busy)
+        await wait_until(pilot, lambda: len(app.conversation.history.turns) == 2 and not app.turns.is_busy)
         assert app.conversation.history.model == "other"
 
 
