@@ -29,6 +29,10 @@ def workspace_of(root: Path, files: dict[str, str]) -> Workspace:
             "from .net import begin\nfrom pkg.new import fetch as get  # é\n",
         ),
         (
+            "import pkg.net\nprint(pkg.net.fetch(1))\nfrom pkg.net import fetch as g\nprint(g(2))\n",
+            "import pkg.net\nimport pkg.new\nprint(pkg.new.fetch(1))\nfrom pkg.new import fetch as g\nprint(g(2))\n",
+        ),
+        (
             "def f():\n    from pkg.net import fetch\n    return fetch(1)\n",
             "def f():\n    from pkg.new import fetch\n    return fetch(1)\n",
         ),

@@ -36,11 +36,6 @@ REFUSED: dict[str, tuple[dict[str, str], Callable[[Workspace], Refactoring], str
         move_f,
         "f uses n, which functions of a.py assign as a global",
     ),
-    "an import with another name lost": (
-        {"a.py": F, "b.py": "", "c.py": "import a\nprint(a.f())\nfrom a import f as g\nprint(g())\n"},
-        move_f,
-        "nothing would define g at c.py:4",
-    ),
     "a name that is there already": (
         {"a.py": F, "b.py": F},
         move_f,
