@@ -34,6 +34,7 @@ _REFUSED = 3
 _NO_MEMORY = 4
 _ABORT = re.compile(r"(?:\S*/)?(\S+\.(?:c|cc|cpp|h|hpp):\d+: .+)")
 """A line that names a place in the library's source."""
+_NATIVE_FILE = re.compile(r".+\.(so|dylib|dll)(\.\d+)*")
 # What a processor does to a program. SIGABRT is not among them: the library also aborts itself when memory runs out.
 _CPU_FAULTS = frozenset({signal.SIGILL, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV})
 
@@ -41,6 +42,7 @@ _CPU_FAULTS = frozenset({signal.SIGILL, signal.SIGBUS, signal.SIGFPE, signal.SIG
 @dataclass(frozen=True)
 class _Library:
     distribution: str
+    package: str
     if_missing: str
     if_it_dies: str
     if_it_gives_up: str
@@ -49,12 +51,14 @@ class _Library:
 _LIBRARIES = {
     BackendName.LLAMA_CPP: _Library(
         "llama-cpp-python",
+        "llama_cpp",
         "install khepri again",
         "rebuild llama-cpp-python for this machine, as the README's section on crashes shows",
         "choose another model: khepri models",
     ),
     BackendName.IK_LLAMA: _Library(
         "ik-llama-cpp-python",
+        "ik_llama_cpp",
         'install it with: pip install "khepri[fast]"',
         f"set backend = {BackendName.LLAMA_CPP}",
         f"set backend = {BackendName.LLAMA_CPP}",
@@ -251,7 +255,11 @@ def library_build(backend: BackendName) -> str:
         distribution = metadata.distribution(library.distribution)
     except metadata.PackageNotFoundError:
         raise ModelLoadError(f"{library.distribution} is not installed", library.if_missing) from None
-    natives = [Path(str(distribution.locate_file(f))) for f in distribution.files or () if "libggml" in f.name]
+    # The second folder is where a ready wheel has what its libraries are linked with. What a wheel puts anywhere else
+    # is loaded by nobody, and another one may write over it.
+    folders = (library.package, f"{library.distribution.replace('-', '_')}.libs")
+    paths = (path for folder in folders for path in Path(str(distribution.locate_file(folder))).rglob("*"))
+    natives = (path for path in paths if _NATIVE_FILE.fullmatch(path.name))
     return ";".join([distribution.version, *sorted(_file_identity(path) for path in natives if path.exists())])
 
 

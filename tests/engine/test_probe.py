@@ -13,7 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from khepri.engine.probe import ChildResult, probe, run_child
+from khepri.engine.backend import BackendName
+from khepri.engine.backends.ik_llama_api import find_library
+from khepri.engine.probe import ChildResult, library_build, probe, run_child
 from khepri.errors import CancelledError, ModelLoadError, OutOfMemoryError
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="reads the size of a process from /proc")
@@ -334,3 +336,62 @@ def test_a_missing_library_is_named(model: Path, cache_file: Path, monkeypatch: 
     monkeypatch.setattr(sys, "path", [])
     with pytest.raises(ModelLoadError, match="llama-cpp-python is not installed"):
         probe(model, cache_file)
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of packages that holds both libraries, as wheels install them, and nothing else."""
+    folder = tmp_path / "site-packages"
+    members = {
+        "llama_cpp_python-1.dist-info": ("RECORD",),
+        "llama_cpp/lib": ("libllama.so", "libggml-cpu.so.0.1", "libmtmd.dylib"),
+        "ik_llama_cpp_python-1.dist-info": ("RECORD",),
+        "ik_llama_cpp/lib": ("libllama.so", "libggml.so"),
+        "ik_llama_cpp_python.libs": ("libggml-0b5e5db1.so", "libgomp-24e2ab19.so.1.0.0"),
+        "lib": ("libllama.so", "libggml.so"),
+    }
+    for name, files in members.items():
+        (folder / name).mkdir(parents=True)
+        for file in files:
+            (folder / name / file).write_text(f"{name}/{file}")
+    for distribution in ("llama_cpp_python", "ik_llama_cpp_python"):
+        package = distribution.removesuffix("_python")
+        (folder / f"{distribution}-1.dist-info" / "METADATA").write_text(f"Name: {distribution}\nVersion: 1\n")
+        record = f"{package}/lib/libllama.so,,\nlib/libllama.so,,\nlib/libggml.so,,\n"
+        (folder / f"{distribution}-1.dist-info" / "RECORD").write_text(record)
+    monkeypatch.setattr(sys, "path", [str(folder)])
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("backend", "file"),
+    [
+        (BackendName.LLAMA_CPP, "llama_cpp/lib/libllama.so"),
+        (BackendName.LLAMA_CPP, "llama_cpp/lib/libggml-cpu.so.0.1"),
+        (BackendName.LLAMA_CPP, "llama_cpp/lib/libmtmd.dylib"),
+        (BackendName.IK_LLAMA, "ik_llama_cpp/lib/libllama.so"),
+        (BackendName.IK_LLAMA, "ik_llama_cpp_python.libs/libggml-0b5e5db1.so"),
+        (BackendName.IK_LLAMA, "ik_llama_cpp_python.libs/libgomp-24e2ab19.so.1.0.0"),
+    ],
+)
+def test_any_native_file_that_changes_makes_another_build_of_its_library_alone(
+    site: Path, backend: BackendName, file: str
+) -> None:
+    before = {each: library_build(each) for each in BackendName}
+    (site / file).write_text("another")
+    assert {each for each in BackendName if library_build(each) != before[each]} == {backend}
+    os.remove(site / file)
+    assert library_build(backend) != before[backend]
+
+
+def test_what_lies_beside_the_packages_is_part_of_no_build(site: Path) -> None:
+    before = {each: library_build(each) for each in BackendName}
+    (site / "lib" / "libllama.so").write_text("another")
+    os.remove(site / "lib" / "libggml.so")
+    assert {each: library_build(each) for each in BackendName} == before
+
+
+def test_a_library_that_is_missing_is_not_replaced_by_one_that_lies_beside_its_package(site: Path) -> None:
+    assert find_library() == site / "ik_llama_cpp" / "lib" / "libllama.so"
+    os.remove(site / "ik_llama_cpp" / "lib" / "libllama.so")
+    assert find_library() is None

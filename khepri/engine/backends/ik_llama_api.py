@@ -22,6 +22,7 @@ GGML_TYPE_F16 = 1
 GGML_TYPE_Q8_0 = 8
 """The library's number for eight bits with a scale for each 32 values."""
 
+_PACKAGE = "ik_llama_cpp"
 _LIBRARY = "libllama.so"
 _NO_FLAGS = 0
 
@@ -221,7 +222,7 @@ def find_library() -> Path | None:
         files = metadata.distribution(DISTRIBUTION).files or ()
     except metadata.PackageNotFoundError:
         return None
-    found = (Path(str(file.locate())) for file in files if file.name == _LIBRARY)
+    found = (Path(str(file.locate())) for file in files if (file.parts[0], file.name) == (_PACKAGE, _LIBRARY))
     return next((path for path in found if path.exists()), None)
 
 
