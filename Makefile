@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 UV ?= uv
 
 # Stamps carry a checksum of what was installed: a lock that changes sets up anew, a mere checkout does not.
-RUNTIME_SUM := $(shell cat pyproject.toml requirements/runtime.lock requirements/llama.lock requirements/native_wheel.py | cksum | tr ' ' -)
+RUNTIME_SUM := $(shell cat pyproject.toml requirements/runtime.lock requirements/llama.lock requirements/*.py | cksum | tr ' ' -)
 DEV_SUM := $(shell cksum < requirements/dev.lock | tr ' ' -)
 RUNTIME := $(VENV)/.runtime-$(RUNTIME_SUM)
 DEV := $(VENV)/.dev-$(RUNTIME_SUM)-$(DEV_SUM)
@@ -30,7 +30,7 @@ try: setup model ## set up, fetch the default model, and ask a question about th
 	@$(BIN)/khepri ask "$(QUESTION)"
 
 fast: setup ## compile the second library for this very processor as well, instead of the ready one for AVX2
-	@wheel=$$($(BIN)/python requirements/native_wheel.py --library ik) && \
+	@wheel=$$($(BIN)/python -m requirements.native_wheel --library ik) && \
 		$(PIP) install --quiet --no-deps --no-index --force-reinstall "$$wheel"
 	@$(BIN)/khepri doctor
 
@@ -98,7 +98,7 @@ $(RUNTIME):
 		"$$python" -m venv --clear $(VENV) || { \
 			echo "python -m venv failed; on Debian and Ubuntu: sudo apt install python3-venv" >&2; exit 1; }; \
 	fi
-	@wheel=$$($(BIN)/python requirements/native_wheel.py) && \
+	@wheel=$$($(BIN)/python -m requirements.native_wheel) && \
 		echo "installing the locked packages" && \
 		$(PIP) install --quiet --require-hashes -r requirements/runtime.lock && \
 		$(PIP) install --quiet --no-deps --no-index --force-reinstall "$$wheel" && \

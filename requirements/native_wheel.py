@@ -1,26 +1,33 @@
 """Compiles a native library once for this machine, keeps the wheel, and prints where it lies.
 
 Run by ``make`` with the standard library alone, before anything is installed. The source archive and every build tool
-are checked against the hashes in the library's lock and ``native.lock``. The wheel is kept in the user's cache, under a
-key of everything that shapes the machine code, so that a second checkout compiles nothing; pip's own cache cannot do
-this, because it ignores the compiler flags. ``KHEPRI_WHEELS`` names another folder to keep wheels in.
+are checked against the hashes in the library's lock and ``native.lock``. The wheel is kept in the user's cache, by
+``kept_wheels.py``, under a key of everything that shapes the machine code, so that a second checkout compiles nothing;
+pip's own cache cannot do this, because it ignores the compiler flags. ``KHEPRI_WHEELS`` names another folder.
 """
 
 import argparse
+import errno
 import hashlib
 import os
 import platform
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 import venv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
+
+from requirements import kept_wheels
+from requirements.kept_wheels import KeepError
 
 _HERE = Path(__file__).resolve().parent
 _SHAPING_VARIABLES = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS", "CMAKE_ARGS")
@@ -33,7 +40,9 @@ class Library:
     """What can be compiled here."""
 
     distribution: str
-    """Name of the package."""
+    """Name of the distribution."""
+    package: str
+    """Name of the package in it."""
     lock: str
     """File with the hash of its source archive."""
     name: str
@@ -56,10 +65,11 @@ class Library:
 
 LIBRARIES: Mapping[str, Library] = {
     "llama": Library(
-        "llama-cpp-python", "llama.lock", "llama.cpp", "4 to 5 minutes on 2 cores", ("-DLLAVA_BUILD=OFF",)
+        "llama-cpp-python", "llama_cpp", "llama.lock", "llama.cpp", "4 to 5 minutes on 2 cores", ("-DLLAVA_BUILD=OFF",)
     ),
     "ik": Library(
         "ik-llama-cpp-python",
+        "ik_llama_cpp",
         "fast.lock",
         "ik_llama.cpp",
         "about 9 minutes on 2 cores",
@@ -79,19 +89,28 @@ def find_compiler(environment: Mapping[str, str], variable: str, candidates: tup
     """Return the command of a compiler: the one in ``variable``, else the first candidate that is installed.
 
     Raises:
-        BuildError: There is none.
+        BuildError: There is none, or what names it cannot be read.
     """
     named = environment.get(variable, "").strip()
     for command in (named,) if named else candidates:
-        if shutil.which(shlex.split(command)[0], path=environment.get("PATH")):
+        if shutil.which(_words(command, variable)[0], path=environment.get("PATH")):
             return command
     raise BuildError(
         f"no {'C++' if variable == 'CXX' else 'C'} compiler found (looked for {named or ', '.join(candidates)}). "
-        "llama.cpp is compiled for this processor, which needs one:\n"
+        "The library is compiled for this processor, which needs one:\n"
         "  Debian, Ubuntu:  sudo apt install build-essential\n"
         "  Fedora:          sudo dnf install gcc gcc-c++\n"
         "  macOS:           xcode-select --install"
     )
+
+
+def _words(text: str, variable: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise BuildError(
+            f"{variable} cannot be read ({error}): {text}\nwrite it as for a shell, or unset it"
+        ) from error
 
 
 def accepts(compiler: str, flags: tuple[str, ...], language: str) -> bool:
@@ -107,7 +126,7 @@ def cmake_args(environment: Mapping[str, str], machine: str, library: Library = 
     it, since some virtual machines report it and then fault on its first instruction.
 
     Raises:
-        BuildError: There is no C or no C++ compiler.
+        BuildError: There is no C or no C++ compiler, or a variable cannot be read.
     """
     cc = find_compiler(environment, "CC", ("cc", "gcc", "clang"))
     cxx = find_compiler(environment, "CXX", ("c++", "g++", "clang++"))
@@ -116,6 +135,7 @@ def cmake_args(environment: Mapping[str, str], machine: str, library: Library = 
         flags = " ".join(_NO_AMX)
         arguments += [f"-DCMAKE_C_FLAGS={flags}", f"-DCMAKE_CXX_FLAGS={flags}"]
     own = environment.get("CMAKE_ARGS", "")
+    _words(own, "CMAKE_ARGS")
     return shlex.join(arguments) + (f" {own}" if own else "")
 
 
@@ -138,27 +158,7 @@ def wheel_folder(environment: Mapping[str, str], pinned: str, arguments: str, cp
     parts = (pinned, arguments, cpu, compiler, platform.system(), platform.machine(), " ".join(platform.libc_ver()))
     shaping = (f"{name}={environment.get(name, '')}" for name in _SHAPING_VARIABLES)
     key = hashlib.sha256("\0".join((*parts, *shaping)).encode()).hexdigest()[:16]
-    return wheels_root(environment) / key
-
-
-def wheels_root(environment: Mapping[str, str]) -> Path:
-    """Return the folder that keeps wheels: ``KHEPRI_WHEELS``, the user's cache, or ``.wheels`` if that is read-only."""
-    if named := environment.get("KHEPRI_WHEELS"):
-        return Path(named).expanduser().resolve()
-    home = Path(environment.get("HOME") or Path.home())
-    cache = Path(environment.get("XDG_CACHE_HOME") or home / ".cache")
-    cache = home / "Library" / "Caches" if platform.system() == "Darwin" else cache
-    root = cache / "khepri" / "wheels"
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return _HERE.parent / ".wheels"
-    return root if os.access(root, os.W_OK) else _HERE.parent / ".wheels"
-
-
-def kept_wheel(folder: Path, library: Library = LIBRARIES["llama"]) -> Path | None:
-    """Return the wheel of a library in ``folder``, if one is there."""
-    return next(iter(sorted(folder.glob(f"{library.distribution.replace('-', '_')}-*.whl"))), None)
+    return kept_wheels.wheels_root(environment) / key
 
 
 def progress(lines: Iterator[str], started: float, name: str = "llama.cpp") -> None:
@@ -181,38 +181,78 @@ def progress(lines: Iterator[str], started: float, name: str = "llama.cpp") -> N
         print(file=sys.stderr)
 
 
-def build(folder: Path, arguments: str, environment: Mapping[str, str], library: Library) -> Path:
-    """Compile the wheel of a library into ``folder`` and return it. Takes minutes, uses all cores.
+def provide(folder: Path, arguments: str, environment: Mapping[str, str], library: Library) -> Path:
+    """Return the wheel that ``folder`` keeps, after compiling it if none that is whole is there.
 
     Raises:
         BuildError: A download, a hash or the compiler failed; the log is kept in ``folder``.
+        KeepError: The wheel could not be kept; nothing was compiled.
+        OSError: A disk is full or cannot be written, after all.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    kept = kept_wheels.find(folder, library.distribution)
+    if kept is not None and not kept_wheels.flaw(kept) and kept_wheels.is_tidy(kept, library.package):
+        return kept
     log = folder / "build.log"
+    with kept_wheels.locked(folder):
+        # Another process may have compiled it in the meantime.
+        kept = kept_wheels.find(folder, library.distribution)
+        flaw = kept_wheels.flaw(kept) if kept is not None else ""
+        if kept is not None and not flaw:
+            wheel = kept_wheels.keep(kept, folder, library.package)
+        else:
+            if flaw:
+                print(f"{kept} is damaged ({flaw}): it is made anew", file=sys.stderr)
+            kept_wheels.require_room(folder)
+            print(f"compiling {library.name} for this processor: {library.patience}, once", file=sys.stderr)
+            try:
+                with tempfile.TemporaryDirectory(prefix="khepri-build-", ignore_cleanup_errors=True) as scratch:
+                    built = build(Path(scratch), log, arguments, environment, library)
+                    wheel = kept_wheels.keep(built, folder, library.package)
+            except (KeyboardInterrupt, SystemExit):
+                log.unlink(missing_ok=True)
+                raise
+        log.unlink(missing_ok=True)
+    return wheel
+
+
+def build(scratch: Path, log: Path, arguments: str, environment: Mapping[str, str], library: Library) -> Path:
+    """Compile the wheel of a library within ``scratch`` and return it. Takes minutes, uses all cores.
+
+    Raises:
+        BuildError: A download, a hash or the compiler failed; ``log`` says why.
+        OSError: A disk is full or cannot be written.
+    """
     if library.mending:
         include = f"-DCMAKE_PROJECT_{library.project}_INCLUDE={_HERE / library.mending}"
         arguments = f"{shlex.quote(include)} {arguments}"
-    with tempfile.TemporaryDirectory(prefix="khepri-build-") as scratch, log.open("w", encoding="utf-8") as record:
-        tools = Path(scratch) / "tools"
+    tools, output, temporary = scratch / "tools", scratch / "out", scratch / "tmp"
+    try:
         venv.create(tools, with_pip=True)
-        variables = {
-            **environment,
-            "CMAKE_ARGS": arguments,
-            "PATH": f"{tools / 'bin'}{os.pathsep}{environment.get('PATH', os.defpath)}",
-            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-            "PYTHONUNBUFFERED": "1",
-        }
-        pip = (str(tools / "bin" / "python"), "-m", "pip")
-        checked = ("--require-hashes", "-r")
-        output = Path(scratch) / "out"
-        source = ("--no-deps", "--no-build-isolation", "--no-cache-dir", "--no-binary", library.distribution)
+    except subprocess.CalledProcessError as error:
+        said = (error.output or b"").decode("utf-8", "replace").strip().splitlines()
+        raise BuildError(
+            f"the tools of the build cannot be installed in {scratch}: {said[-1] if said else error}. If the disk is "
+            "full, make room or name another folder: TMPDIR=/path; on Debian and Ubuntu: sudo apt install python3-venv"
+        ) from error
+    temporary.mkdir()
+    variables = {
+        **environment,
+        "CMAKE_ARGS": arguments,
+        "PATH": f"{tools / 'bin'}{os.pathsep}{environment.get('PATH', os.defpath)}",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "PYTHONUNBUFFERED": "1",
+        # What a build that is ended leaves behind goes with the rest.
+        "TMPDIR": str(temporary),
+    }
+    pip = (str(tools / "bin" / "python"), "-m", "pip")
+    checked = ("--require-hashes", "-r")
+    source = ("--no-deps", "--no-build-isolation", "--no-cache-dir", "--no-binary", library.distribution)
+    with log.open("w", encoding="utf-8") as record:
         for command in (
             (*pip, "install", *checked, str(_HERE / "native.lock")),
             (*pip, "wheel", "--verbose", *source, "--wheel-dir", str(output), *checked, str(_HERE / library.lock)),
         ):
-            with subprocess.Popen(
-                command, env=variables, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-            ) as process:
+            with _running(command, variables) as process:
                 assert process.stdout is not None
                 progress((line for line in process.stdout if record.write(line)), time.monotonic(), library.name)
             if process.returncode != 0:
@@ -221,12 +261,48 @@ def build(folder: Path, arguments: str, environment: Mapping[str, str], library:
                 raise BuildError(
                     "\n".join((*tail, "", f"{library.distribution} could not be built; the whole log is {log}"))
                 )
-        wheel = kept_wheel(output, library)
-        if wheel is None:
-            raise BuildError(f"the build ended without a wheel; the log is {log}")
-        # The last step is a rename within the folder: a wheel that is there is whole.
-        partial = Path(shutil.copy(wheel, folder / f".{wheel.name}.partial"))
-        return partial.replace(folder / wheel.name)
+    wheel = kept_wheels.find(output, library.distribution)
+    if wheel is None:
+        raise BuildError(f"the build ended without a wheel; the log is {log}")
+    return wheel
+
+
+@contextmanager
+def _running(command: Sequence[str], variables: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
+    """Yield a started command; if what is done with it fails or is interrupted, end it and all that it started."""
+    with subprocess.Popen(
+        command,
+        env=variables,
+        text=True,
+        errors="replace",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        process_group=0,
+    ) as process:
+        try:
+            yield process
+        except BaseException:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+
+
+def _explain(error: OSError) -> str:
+    """Return what stood in the way of a build, and what to do about it."""
+    where = f" ({error.filename})" if error.filename else ""
+    what = f"{error.strerror or error}{where}: no wheel was kept"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"{what}. Make room, or name other folders: KHEPRI_WHEELS=/path for wheels, TMPDIR=/path for the build"
+    return (
+        f"{what}. Folders that can be written are named so: KHEPRI_WHEELS=/path for wheels, TMPDIR=/path for the build"
+    )
+
+
+def _end(number: int, _: object) -> NoReturn:
+    """End the build as an interrupt from the keyboard does, with everything that it has started and written."""
+    for each in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, signal.SIG_IGN)
+    raise SystemExit(128 + number)
 
 
 def main() -> int:
@@ -242,13 +318,16 @@ def main() -> int:
         if options.where:
             print(folder)
             return 0
-        wheel = kept_wheel(folder, library)
-        if wheel is None:
-            print(f"compiling {library.name} for this processor: {library.patience}, once", file=sys.stderr)
-            wheel = build(folder, arguments, os.environ, library)
-        print(wheel)
-    except BuildError as error:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            # What `nohup` has started goes on.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, _end)
+        print(provide(folder, arguments, os.environ, library))
+    except (BuildError, KeepError) as error:
         print(error, file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(_explain(error), file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("\ninterrupted: no wheel was kept, the next run starts the build again", file=sys.stderr)
