@@ -27,6 +27,7 @@ from tests.engine.conformance import (
     feed,
     interrupt_latency_ms,
 )
+from tests.support.huge_pages import huge_kib, needs_huge_pages
 from tests.support.tiny_model import write_tiny_model
 
 pytestmark = pytest.mark.skipif(find_library() is None, reason="the extra `fast` is not installed")
@@ -261,3 +262,11 @@ def test_quantized_keys_that_do_not_divide_a_head_are_refused_instead_of_ending_
     chosen = load_backend(replace(options, kv_type=KvType.AUTO))
     assert chosen.capabilities.kv_type is KvType.F16
     chosen.close()
+
+
+@needs_huge_pages
+@pytest.mark.real_model
+def test_the_weights_lie_in_huge_pages(small_model: Path) -> None:
+    before = huge_kib()
+    with closing(load_backend(LoadOptions(small_model, 512, 1, 64, extra_buffers=True, backend=BackendName.IK_LLAMA))):
+        assert huge_kib() - before > 0.9 * small_model.stat().st_size / 1024

@@ -6,6 +6,8 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import llama_cpp as native
@@ -22,6 +24,7 @@ from khepri.engine.request import Request, StopReason, ToolCallGrammar
 from khepri.engine.worker import EngineWorker
 from khepri.tools.registry import Registry
 from tests.engine.conformance import feed, interrupt_latency_ms
+from tests.support.huge_pages import huge_kib, needs_huge_pages
 
 pytestmark = [pytest.mark.real_model, pytest.mark.timeout(600)]
 
@@ -174,3 +177,10 @@ def test_other_threads_run_while_a_pass_does(small_model: Path) -> None:
     ticker.join()
     backend.close()
     assert ticks > 20
+
+
+@needs_huge_pages
+def test_repacked_weights_lie_in_huge_pages(options: LoadOptions) -> None:
+    before = huge_kib()
+    with closing(LlamaCppBackend(replace(options, extra_buffers=True))):
+        assert huge_kib() - before > 0.5 * options.model_path.stat().st_size / 1024

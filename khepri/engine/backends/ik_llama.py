@@ -25,6 +25,7 @@ from khepri.engine.backends.ik_llama_api import (
     find_library,
 )
 from khepri.engine.backends.native import NativeBackend, NativeLog, NativeVocabulary, Pointer, named_features
+from khepri.engine.huge_pages import HugePages
 from khepri.errors import ContextFullError, ModelLoadError
 
 _KV_TYPES = {KvType.F16: GGML_TYPE_F16, KvType.Q8_0: GGML_TYPE_Q8_0}
@@ -105,6 +106,8 @@ class IkLlamaBackend(NativeBackend):
         parameters.n_gpu_layers = 0
         parameters.repack_tensors = options.extra_buffers
         parameters.use_mmap = not options.extra_buffers  # repacking writes, and a mapped file is not to be written
+        huge_pages = HugePages()
+        parameters.progress_callback = ctypes.cast(huge_pages.callback, ctypes.c_void_p)
         model = self._native.llama_model_load_from_file(os.fsencode(options.model_path), parameters)
         if not model:
             raise _LOG.load_error(f"cannot load the model {options.model_path}: {_LOG.reason()}")

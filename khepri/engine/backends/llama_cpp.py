@@ -12,6 +12,7 @@ import llama_cpp as native
 
 from khepri.engine.backend import BackendName, Capabilities, KvType, LoadOptions
 from khepri.engine.backends.native import NativeBackend, NativeLog, NativeVocabulary, Pointer, named_features
+from khepri.engine.huge_pages import HugePages
 from khepri.errors import ModelLoadError
 
 _KV_TYPES = {KvType.F16: native.GGML_TYPE_F16, KvType.Q8_0: native.GGML_TYPE_Q8_0}
@@ -69,6 +70,8 @@ class LlamaCppBackend(NativeBackend):
         parameters = native.llama_model_default_params()
         parameters.n_gpu_layers = 0
         parameters.use_extra_bufts = options.extra_buffers
+        huge_pages = HugePages()
+        parameters.progress_callback = ctypes.cast(huge_pages.callback, native.llama_progress_callback)
         model = native.llama_model_load_from_file(os.fsencode(options.model_path), parameters)
         if not model:
             raise _LOG.load_error(f"cannot load the model {options.model_path}: {_LOG.reason()}")
