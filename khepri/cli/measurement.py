@@ -14,9 +14,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
-from khepri.engine.backend import Backend, BackendName, Batch, KvType, LoadOptions
+from khepri.engine.backend import Backend, Batch, LoadOptions
 from khepri.engine.parent import die_with_parent
 from khepri.errors import KhepriError, ModelError, ModelLoadError, OutOfMemoryError
 
@@ -94,8 +93,7 @@ def measure(
     Raises:
         ModelError: The child could not load the model or evaluate it, died, or gave no answer in time.
     """
-    plain = json.dumps({**asdict(options), "model_path": str(options.model_path)})
-    answer = _ask(command or _child_command("measure", plain), timeout_s, progress)
+    answer = _ask(command or _child_command("measure", json.dumps(options.as_json())), timeout_s, progress)
     return Measurement(**{**answer, "features": tuple(answer["features"])})  # type: ignore[arg-type]
 
 
@@ -259,13 +257,7 @@ def _child(task: str, options: str = "") -> int:
         if task == "library":
             _say(_describe_library())
         else:
-            plain = json.loads(options)
-            typed = {
-                "model_path": Path(plain["model_path"]),
-                "backend": BackendName(plain["backend"]),
-                "kv_type": KvType(plain["kv_type"]),
-            }
-            _say(asdict(_measure(LoadOptions(**{**plain, **typed}))))
+            _say(asdict(_measure(LoadOptions.from_json(json.loads(options)))))
     except KhepriError as error:
         _say({"error": error.message, "hint": error.hint, "kind": type(error).__name__})
     return 0

@@ -4,10 +4,11 @@ Everything above it is plain Python and NumPy. Every implementation passes the s
 (``tests/engine/conformance.py``). Sampling, caching policy and text are not known here.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +61,22 @@ class LoadOptions:
     whether it has is a question for ``engine/exactness.py``. Counts for the first backend of a process only."""
     backend: BackendName = BackendName.LLAMA_CPP
     """The library."""
+
+    def as_json(self) -> dict[str, object]:
+        """Return what JSON can carry to another process."""
+        return {**asdict(self), "model_path": str(self.model_path)}
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> Self:
+        """Return what ``as_json`` was made from."""
+        return cls(
+            **{
+                **plain,
+                "model_path": Path(plain["model_path"]),
+                "backend": BackendName(plain["backend"]),
+                "kv_type": KvType(plain["kv_type"]),
+            }
+        )
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from khepri import config, egress, paths
 from khepri.agent.session import engine_files, engine_settings
 from khepri.cli.ask import draft_model_of
+from khepri.cli.bench.baseline import BaselineProcess
 from khepri.cli.bench.corpus import Item, load_corpus
 from khepri.cli.bench.figures import class_figures
 from khepri.cli.bench.profile import profile
@@ -20,7 +21,6 @@ from khepri.cli.bench.runs import Arm, ArmName, BaselineArm, EngineArm, run_all,
 from khepri.cli.progress import shown_progress
 from khepri.config import Config, Value
 from khepri.engine.backend import BackendName, LoadOptions
-from khepri.engine.backends.llama_cpp_plain import LlamaCppPlain
 from khepri.engine.hardware import describe_cpu
 from khepri.engine.launch import EngineSettings, backend_in_force, launch, load_options, settle_backend
 from khepri.engine.probe import probe
@@ -79,7 +79,7 @@ def run(cwd: Path, flags: Mapping[str, Value], *, quick: bool, as_json: bool, re
     with shown_progress("benchmarking") as progress, ExitStack() as stack:
         progress("loading the model", 0, 1)
         engine = stack.enter_context(start_engine(target.model, target.engine))
-        plain = stack.enter_context(closing(LlamaCppPlain(target.baseline)))
+        plain = stack.enter_context(BaselineProcess(target.baseline))
         vocabulary, library = engine.vocabulary, engine.backend.capabilities
         items = choose(load_corpus(vocabulary), quick=quick)
         arms = _arms(target.settings, engine, BaselineArm(plain, vocabulary.end_ids))

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from khepri.cli.bench.baseline import BaselineProcess
 from khepri.cli.bench.corpus import Item, TaskClass
 from khepri.cli.progress import Progress
-from khepri.engine.backends.llama_cpp_plain import LlamaCppPlain
 from khepri.engine.request import DraftCount, DrafterName, DraftMode, Request, StopReason
 from khepri.engine.worker import EngineWorker
 from khepri.errors import CancelledError
@@ -76,7 +76,7 @@ class Arm(Protocol):
 class BaselineArm:
     """The library alone. It knows no constraint of ours: in the place of a tool call it writes as much free text."""
 
-    plain: LlamaCppPlain
+    plain: BaselineProcess
     """The loaded model."""
     end_ids: frozenset[int]
     """Tokens that end an answer."""

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from khepri.cli.bench.baseline import BaselineProcess
 from khepri.cli.bench.corpus import Item, TaskClass
 from khepri.cli.bench.runs import Arm, ArmName, BaselineArm, EngineArm, Run, run_all, warm_up
 from khepri.engine.assembly import Speculation
 from khepri.engine.backend import LoadOptions
-from khepri.engine.backends.llama_cpp_plain import LlamaCppPlain
 from khepri.engine.draft.suffix import SuffixDrafter
 from khepri.engine.request import DrafterName, DraftMode, ToolCallGrammar
 from khepri.engine.worker import EngineWorker
@@ -84,9 +84,8 @@ def test_an_engine_that_was_closed_ends_the_benchmark() -> None:
 
 
 def test_the_baseline_has_a_gap_for_every_token_but_the_first(tiny_model: Path) -> None:
-    plain = LlamaCppPlain(LoadOptions(tiny_model, 512, 1, extra_buffers=False))
-    run = BaselineArm(plain, frozenset()).run(ITEM, 2)
-    plain.close()
+    with BaselineProcess(LoadOptions(tiny_model, 512, 1, extra_buffers=False)) as plain:
+        run = BaselineArm(plain, frozenset()).run(ITEM, 2)
     assert len(run.tokens) == ITEM.max_tokens
     assert len(run.token_ms) == ITEM.max_tokens - 1
     assert run.decode_ms == sum(run.token_ms) > 0.0
@@ -94,9 +93,8 @@ def test_the_baseline_has_a_gap_for_every_token_but_the_first(tiny_model: Path) 
 
 
 def test_in_the_place_of_a_call_the_baseline_writes_on_whatever_ends_there(tiny_model: Path) -> None:
-    plain = LlamaCppPlain(LoadOptions(tiny_model, 512, 1, extra_buffers=False))
     everything_ends = frozenset(range(1000))
     call = replace(ITEM, grammar=ToolCallGrammar("<tool_call>", 'start: "x"', 0))
-    assert len(BaselineArm(plain, everything_ends).run(ITEM, 0).tokens) == 1
-    assert len(BaselineArm(plain, everything_ends).run(call, 0).tokens) == ITEM.max_tokens
-    plain.close()
+    with BaselineProcess(LoadOptions(tiny_model, 512, 1, extra_buffers=False)) as plain:
+        assert len(BaselineArm(plain, everything_ends).run(ITEM, 0).tokens) == 1
+        assert len(BaselineArm(plain, everything_ends).run(call, 0).tokens) == ITEM.max_tokens
