@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, TypeVar
@@ -20,7 +21,7 @@ from khepri.cli.measurement import DECODE_TOKENS, PREFILL_TOKENS, Library, Measu
 from khepri.config import Config, ExtraBuffers
 from khepri.engine import hardware
 from khepri.engine.backend import BackendName, LoadOptions
-from khepri.engine.choice import Choice
+from khepri.engine.choice import Candidate, Choice
 from khepri.engine.hardware import Cpu
 from khepri.engine.launch import choose_backend, load_options
 from khepri.engine.probe import Verdict, probe
@@ -31,6 +32,7 @@ from khepri.models.stores import Damaged, Model
 T = TypeVar("T")
 U = TypeVar("U")
 
+_FORK: Final = "ik-llama-cpp-python"
 _SLOW_DECODE_TOKENS_PER_S = 3.0
 _TYPICAL_PROMPT_TOKENS = 2000
 
@@ -205,11 +207,29 @@ def backend_line(facts: Facts, config: Config) -> Check:
     measured = "; ".join(candidate.describe() for candidate in choice.candidates)
     known = " (known from an earlier measurement)" if choice.was_cached else ""
     detail = f"{choice.backend}, {choice.reason}{known}{f'; {measured}' if measured else ''}{_left_unused(facts)}"
+    broken = [each.backend for each in choice.candidates if each.figures is None and not _is_of_model(each, facts)]
+    if broken:
+        return warning("backend", detail, _reinstall_advice(broken[0], facts.cpu))
     if not choice.is_final:
         return warning(
             "backend", f"{detail}; other programs kept the cores busy", "it is measured anew at the next start"
         )
     return ok("backend", detail)
+
+
+def _is_of_model(candidate: Candidate, facts: Facts) -> bool:
+    """Return True if a library is out over this model alone, which it names then; nothing is to be mended."""
+    return not isinstance(facts.model, Failure) and facts.model.path.name in candidate.refusal
+
+
+def _reinstall_advice(backend: BackendName, cpu: Cpu) -> str:
+    """Return the command that puts a sound library in the place of one that cannot be used."""
+    if backend is BackendName.LLAMA_CPP:
+        return rebuild_advice(cpu)
+    # Another version may have replaced the one that Khepri knows.
+    requirements = (each.partition(";")[0].strip() for each in metadata.requires("khepri") or ())
+    known = next((each for each in requirements if each.startswith(_FORK)), _FORK)
+    return f"install it anew: pip install --force-reinstall --no-deps {known}; in a checkout of Khepri: make fast"
 
 
 def _left_unused(facts: Facts) -> str:

@@ -11,9 +11,10 @@ from khepri.cli.engine_checks import Facts
 from khepri.cli.measurement import Library, Measurement, Progress
 from khepri.config import Backend, Config, ExtraBuffers
 from khepri.engine.backend import BackendName, KvType, LoadOptions
-from khepri.engine.choice import Choice
+from khepri.engine.choice import Candidate, Choice
 from khepri.engine.hardware import Cpu
 from khepri.engine.probe import Verdict
+from khepri.engine.trial import Figures
 from khepri.errors import ConfigError, KhepriError, ModelLoadError, NoModelError
 from khepri.models.layouts import Store
 from khepri.models.stores import Damaged, Model
@@ -63,6 +64,43 @@ def test_a_fork_that_was_compiled_without_what_the_processor_has_is_told_with_th
     compiled = replace(fork, measured=replace(MEASURED, features=("AVX", "AVX2", "AVX512")))
     assert "make fast" not in lines(compiled)["backend"].detail
     assert "make fast" not in lines(FACTS)["backend"].detail
+
+
+FIGURES = Figures(900.0, {1: 52.0, 4: 85.0, 8: 140.0, 16: 250.0})
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "ik-llama-cpp-python cannot be used on this machine: /site/ik_llama_cpp/lib/libllama.so: invalid ELF header",
+        "the inference library dies on this CPU with every setting (SIGILL; SIGILL)",
+        "with 4 tokens a pass it moves 90% of the probability to other tokens than llama_cpp, more than rounding can",
+    ],
+)
+def test_an_installed_library_that_is_out_is_a_warning_with_the_command_that_mends_it(refusal: str) -> None:
+    candidates = (Candidate(BackendName.LLAMA_CPP, FIGURES), Candidate(BackendName.IK_LLAMA, None, refusal))
+    choice = Choice(BackendName.LLAMA_CPP, "no other library can be used", candidates)
+    line = lines(replace(FACTS, choice=choice))["backend"]
+    assert (line.status, refusal in line.detail) == (Status.WARNING, True)
+    assert "pip install --force-reinstall --no-deps ik-llama-cpp-python==" in line.advice
+    assert "make fast" in line.advice
+
+
+def test_llama_cpp_that_is_out_where_the_fork_runs_is_a_warning_with_the_command_that_rebuilds_it() -> None:
+    candidates = (Candidate(BackendName.LLAMA_CPP, None, "it died (SIGILL)"), Candidate(BackendName.IK_LLAMA, FIGURES))
+    choice = Choice(BackendName.IK_LLAMA, "the only library that can be used", candidates)
+    line = lines(replace(FACTS, choice=choice))["backend"]
+    assert line.status is Status.WARNING
+    assert line.advice.endswith("--no-binary llama-cpp-python llama-cpp-python")
+
+
+def test_a_library_that_cannot_run_this_one_model_needs_no_mending() -> None:
+    refusal = f"ik_llama cannot run {MODEL.path.name}: it ends its process itself (build.cpp:5844: fatal error)"
+    candidates = (Candidate(BackendName.LLAMA_CPP, FIGURES), Candidate(BackendName.IK_LLAMA, None, refusal))
+    choice = Choice(BackendName.LLAMA_CPP, "no other library can be used", candidates)
+    line = lines(replace(FACTS, choice=choice))["backend"]
+    assert (line.status, line.advice) == (Status.OK, "")
+    assert refusal in line.detail
 
 
 def test_a_library_without_avx2_on_a_processor_that_has_it_is_a_warning_with_the_command_that_rebuilds() -> None:
