@@ -157,6 +157,8 @@ def _rope_rename(
 ) -> "RopeChanges":
     from rope.refactor.rename import Rename
 
+    from khepri.edits.rope_rename import rename_found
+
     offset = project.offset(target) if target else None
     refactoring = Rename(project.project, project.file(path), offset)
     files = project.candidates(refactoring.get_old_name())
@@ -167,11 +169,13 @@ def _rope_rename(
     def is_meant(occurrence: "Occurrence") -> bool:
         return is_super_use(occurrence, refactoring.old_pyname) or decide(occurrence)
 
-    return refactoring.get_changes(
+    return rename_found(
+        refactoring,
         new_name,
+        files,
         in_hierarchy=is_method and not is_private(refactoring.get_old_name()),
+        is_field=target is not None and is_method and is_field(target),
         unsure=is_meant if is_method else None,
-        resources=files,
     )
 
 

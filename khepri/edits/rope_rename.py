@@ -1,0 +1,73 @@
+"""Renames a name with rope, but for what means a parameter, which is a binding of its own."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING
+
+from rope.base.change import ChangeContents, ChangeSet
+from rope.refactor.occurrences import create_finder
+from rope.refactor.rename import Rename, _is_local, rename_in_module
+
+from khepri.edits.parameter_scopes import ParameterScopes
+from khepri.edits.variables import copies_with
+
+if TYPE_CHECKING:
+    from rope.base.resources import File
+    from rope.refactor.occurrences import Occurrence
+
+
+def rename_found(
+    refactoring: Rename,
+    new_name: str,
+    files: "list[File]",
+    *,
+    in_hierarchy: bool,
+    is_field: bool,
+    unsure: "Callable[[Occurrence], bool] | None",
+) -> ChangeSet:
+    """Return rope's change by which a definition, an attribute or a module, but no parameter, is renamed.
+
+    Args:
+        refactoring: What is renamed.
+        new_name: What it is called then.
+        files: Where it may be used.
+        in_hierarchy: True to rename a method with those that it overrides or that override it.
+        is_field: True if it is an argument of its class as well.
+        unsure: Decides of a use of which rope does not know what it means; None leaves all of them.
+
+    Raises:
+        RopeError: rope refuses.
+    """
+    old = refactoring.get_old_name()
+
+    @cache
+    def parameters(text: str) -> ParameterScopes:
+        return ParameterScopes(text, old)
+
+    def refuse_parameter(occurrence: "Occurrence") -> bool | None:
+        text, place = occurrence.tools.pymodule.source_code, occurrence.get_word_range()[0]
+        found = parameters(text)
+        # What is passed by name is a parameter of what is called, whatever is called so around it.
+        is_passed = found.is_keyword(place) and not is_field and not copies_with(text, place)
+        return False if is_passed or place in found else None
+
+    refactoring.validate_changes(new_name)
+    finder = create_finder(
+        refactoring.project,
+        old,
+        refactoring.old_pyname,
+        unsure=unsure,
+        instance=refactoring.old_instance,
+        in_hierarchy=in_hierarchy and refactoring.is_method(),
+    )
+    finder.filters.insert(0, refuse_parameter)
+    changes = ChangeSet(f"Renaming <{old}> to <{new_name}>")
+    for file in [refactoring.resource] if _is_local(refactoring.old_pyname) else files:
+        text = rename_in_module(finder, new_name, resource=file)
+        if text is not None:
+            changes.add_change(ChangeContents(file, text))
+    if refactoring._is_renaming_a_module():
+        resource = refactoring.old_pyname.get_object().get_resource()
+        if refactoring._is_allowed_to_move(files, resource):
+            refactoring._rename_module(resource, new_name, changes)
+    return changes
