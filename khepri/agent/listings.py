@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from khepri.agent.commands import COMMANDS
 from khepri.agent.events import Finished
 from khepri.agent.recording import SessionInfo
-from khepri.agent.words import describe_acceptance
+from khepri.agent.words import describe_acceptance, fenced
 from khepri.models.catalogue import DEFAULT_TARGET
 from khepri.models.stores import Model
 from khepri.repo.text import counted
@@ -42,21 +42,42 @@ def models_text(models: Iterable[Model], current: str) -> str:
         for model in models
     ]
     if not rows:
-        return _no_model_text()
+        return no_model_text((), "")
     head = ["| model | quantization | size | where |", "|---|---|---|---|"]
     return "\n".join([*head, *rows, "", "Go on with one: `/model NAME`."])
 
 
-def _no_model_text() -> str:
-    """Return what to do where there is no model."""
+def no_model_text(models: Sequence[Model], problem: str) -> str:
+    """Return why no question can be answered and what to do about it.
+
+    Args:
+        models: What was found on this machine.
+        problem: What happened, without a full stop.
+    """
+    wait = "What you write until then waits; Esc gives it back."
+    if not models:
+        return (
+            "## There is no model on this machine yet\n\n"
+            "Khepri runs a language model on your own processor, and needs its file once. In another terminal:\n\n"
+            f"{_ways_to_get_one()}\n\n"
+            "Models of Ollama, LM Studio, Hugging Face and llama.cpp are found by themselves. "
+            f"Then choose it here with `/model`. {wait}"
+        )
+    found = f"## No model is in use\n\n{problem[:1].upper()}{problem[1:]}. Found on this machine:\n\n"
+    found += models_text(models, "")
+    if any(model.is_default for model in models):
+        return f"{found} {wait}"
     return (
-        "## There is no model on this machine yet\n\n"
-        "Khepri runs a language model on your own processor, and needs its file once. In another terminal:\n\n"
-        f"```\nkhepri models pull            # {DEFAULT_TARGET.name}, {describe_size(DEFAULT_TARGET.size_bytes)}, "
-        "the only command that uses the network\n"
-        "khepri models add FILE.gguf   # or take a file that you have\n```\n\n"
-        "Models of Ollama, LM Studio, Hugging Face and llama.cpp are found by themselves. "
-        "Then choose it here with `/model`; what you write until then waits."
+        f"{found} None is taken by itself, as it may be too large for this machine, or too small to be of use. "
+        f"To get the default one, in another terminal:\n\n{_ways_to_get_one()}\n\nThen choose it with `/model`. {wait}"
+    )
+
+
+def _ways_to_get_one() -> str:
+    size = describe_size(DEFAULT_TARGET.size_bytes)
+    return fenced(
+        f"khepri models pull            # {DEFAULT_TARGET.name}, {size}, the only command that uses the network\n"
+        "khepri models add FILE.gguf   # or take a file that you have"
     )
 
 

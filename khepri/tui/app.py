@@ -167,9 +167,9 @@ class KhepriApp(TerminalApp):
         self._names = names
         self.status.change(branch=branch)
 
-    def offer_models(self) -> None:
-        """Let the user choose among the models on this machine."""
-        self._wishes.offer_models()
+    def say_no_model(self, *, offer: bool = False) -> None:
+        """Say why no question can be answered and what to do; offer the models on this machine as well."""
+        self._wishes.say_no_model(self.loader.problem, offer=offer)
 
     def on_composer_written(self, message: Composer.Written) -> None:
         """Offer what could be meant, and let the model read the files that are named while the user still writes."""
@@ -220,6 +220,8 @@ class KhepriApp(TerminalApp):
         self._draft = ((), ())
         self.turns.ask(Question(text.strip(), attachments_of(pastes), mentions))
         self._begin_next()
+        if self.loader.problem:
+            self.say_no_model()
 
     def _read_ahead(self) -> None:
         """Let the model read what the message so far brings along, unless that is what it read last."""

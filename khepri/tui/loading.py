@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from textual.timer import Timer
 
+from khepri.agent.words import describe_error
 from khepri.errors import NoModelError
 from khepri.models.stores import Model
 from khepri.tui import themes
@@ -27,6 +28,8 @@ class Loader:
         self._timer: Timer | None = None
         self._started_s = 0.0
         self._loads = 0
+        self.problem = ""
+        """Why there is no model; empty while there is one, or one is loading."""
 
     def load(self, unload_for: str | None = None) -> None:
         """Open the session and load its model. A load that is under way counts no more.
@@ -37,6 +40,7 @@ class Loader:
         app = self._app
         look = themes.look_of(app.current_theme, app.lexers)
         self._loads += 1
+        self.problem = ""
         number = self._loads
 
         def open_session() -> Model:
@@ -100,10 +104,11 @@ class Loader:
         app = self._app
         self._pause()
         app.turns.serve_with(None)
-        app.status.change(activity="no model")
+        app.status.change(activity="no model", model="")
+        self.problem, _ = describe_error(error)
         if not isinstance(error, NoModelError) or app.conversation.model:
             app.show_error(error)
-        app.offer_models()
+        app.say_no_model(offer=True)
 
     def _pause(self) -> None:
         if self._timer is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from khepri import paths
 from khepri.agent.commands import Outcome, Wish
-from khepri.agent.listings import commands_text, describe_age, describe_size, models_text
+from khepri.agent.listings import commands_text, describe_age, describe_size, models_text, no_model_text
 from khepri.agent.recording import SessionInfo
 from khepri.agent.words import fenced
 from khepri.edits.checks import CheckOutcome
@@ -52,7 +52,7 @@ class Wishes:
             case Wish.SESSIONS:
                 self._choose_session()
             case Wish.MODELS:
-                self.offer_models(is_asked_for=True)
+                self._list_models()
             case Wish.MODEL:
                 self._take_model(outcome.argument)
             case Wish.CONFIG:
@@ -68,29 +68,42 @@ class Wishes:
         if outcome.text:
             self._say(outcome.text)
 
-    def offer_models(self, *, is_asked_for: bool = False) -> None:
-        """Let the user choose among the models on this machine; without any, say how to get one."""
+    def say_no_model(self, problem: str, *, offer: bool = False) -> None:
+        """Say why no question can be answered, what was found on this machine, and how to get a model.
 
+        Args:
+            problem: What happened.
+            offer: Let the user choose among what was found as well.
+        """
+
+        def show(models: tuple[Model, ...]) -> None:
+            self._say(no_model_text(models, problem))
+            if models and offer:
+                picker = self._picker_of(models, "No model is in use. Choose one, or Esc: what else can be done")
+                self._when_nobody_types(lambda: self._app.push_screen(picker, self._take_chosen_model))
+
+        self.later(self._app.conversation.models, show)
+
+    def _list_models(self) -> None:
         def show(models: tuple[Model, ...]) -> None:
             if not models:
                 self._say(models_text(models, ""))
                 return
-            current = self._app.status.status.model
-            choices = [
-                Choice(
-                    model.name,
-                    f"{model.name}{'  (in use)' if model.name == current else ''}",
-                    f"{model.architecture}, {model.quantization}, {describe_size(model.size_bytes)}, {model.source}",
-                )
-                for model in models
-            ]
-            picker = Picker("Models on this machine", choices)
-            if is_asked_for:
-                self._app.push_screen(picker, self._take_chosen_model)
-            else:
-                self._when_nobody_types(lambda: self._app.push_screen(picker, self._take_chosen_model))
+            self._app.push_screen(self._picker_of(models, "Models on this machine"), self._take_chosen_model)
 
         self.later(self._app.conversation.models, show)
+
+    def _picker_of(self, models: tuple[Model, ...], title: str) -> Picker:
+        current = self._app.status.status.model
+        choices = [
+            Choice(
+                model.name,
+                f"{model.name}{'  (in use)' if model.name == current else ''}",
+                f"{model.architecture}, {model.quantization}, {describe_size(model.size_bytes)}, {model.source}",
+            )
+            for model in models
+        ]
+        return Picker(title, choices)
 
     def ask_about(self, review: Review) -> None:
         """Let the user decide about a change, once the keys that are pressed are meant for it."""

@@ -20,6 +20,8 @@ from khepri.config import Config
 from khepri.edits.change import ChangeSet, FileChange
 from khepri.edits.review import Review
 from khepri.errors import NoModelError
+from khepri.models.layouts import Store
+from khepri.models.stores import Model
 from khepri.repo.root import Repository
 from khepri.tui.app import KhepriApp
 from khepri.tui.entries import UserEntry
@@ -203,12 +205,24 @@ async def test_a_message_from_another_session_brings_its_paste_or_says_that_it_c
         assert [each.text for each in turns[0].question.attachments] == [text] * is_kept
 
 
-async def test_without_a_model_the_app_says_what_to_do_and_what_is_written_waits(root: Path) -> None:
+TINY = Model("tiny", Path("tiny.gguf"), 98_362_432, "Q4_1", "llama", Store.OLLAMA, False)
+FIRST_RUN = (
+    ("There is no model on this machine yet", "only command that uses the network"),
+    ("The default model is not here", "| tiny | Q4_1 | 98 MB |", "/model NAME", "only command that uses the network"),
+)
+"""What is said where no model was found, and where one was."""
+
+
+@pytest.mark.parametrize("found", [(), (TINY,)], ids=["none found", "a small one found"])
+async def test_without_a_model_the_app_says_what_to_do_and_what_is_written_waits(
+    root: Path, monkeypatch: pytest.MonkeyPatch, found: tuple[Model, ...]
+) -> None:
     repository = Repository.open(root)
 
     def open_session(name: str) -> None:
-        raise NoModelError("there is no model", "khepri models pull")
+        raise NoModelError("the default model is not here", "khepri models pull")
 
+    monkeypatch.setattr("khepri.models.stores.discover", lambda: found)
     conversation = Conversation(repository, Config(), open_session)  # type: ignore[arg-type]
     app = KhepriApp(
         Start(conversation, "network strong", lambda: "", "khepri-dark", lambda: "", lambda: ""),
@@ -216,9 +230,15 @@ async def test_without_a_model_the_app_says_what_to_do_and_what_is_written_waits
     async with running(app) as pilot:
         await wait_until(pilot, lambda: "khepri models pull" in said(app))
         assert app.status.status.activity == "no model"
+        if found:
+            await wait_until(pilot, lambda: isinstance(app.screen, Picker))
+            await pilot.press("escape")
+            await wait_until(pilot, lambda: not isinstance(app.screen, Picker))
+        assert [words for words in FIRST_RUN[len(found)] if words not in said(app)] == []
         await pilot.press(*"why", "enter")
         await wait_until(pilot, lambda: app.status.status.queued == 1)
-        assert said(app).count("There is no model") == 1
+        await wait_until(pilot, lambda: said(app).count("khepri models pull") == 2)
+        assert len(app.screen_stack) == 1
         await pilot.press(*"/compact", "enter")
         await wait_until(pilot, lambda: "choose one with /model" in said(app))
 
