@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from khepri.agent.shell_tree import is_quoted_document, joined, nodes_of, outwards, parsed, text_of
+
 if TYPE_CHECKING:
     from tree_sitter import Node
 
@@ -20,6 +22,7 @@ _BUILTINS: Final = frozenset({"declaration_command", "unset_command", "test_comm
 """Commands that the grammar gives nodes of their own."""
 _SUBSTITUTION: Final = re.compile(rb"`|\$\(|[<>]\(")
 """Marks behind which a command may stand."""
+_WORD_ENDS: Final = frozenset({b" ", b"\t", b"\n", b";", b"&", b"|", b"(", b")", b"`"})
 _OPENING: Final = frozenset({"`", "$(", "$((", "<(", ">("})
 _RAW: Final = frozenset({"raw_string", "ansi_c_string", "comment"})
 _QUOTED: Final = frozenset({"string_content", "heredoc_content", "heredoc_body"})
@@ -73,9 +76,13 @@ def parse_line(line: str) -> ShellLine | None:
 
     Variables that are set for no command of their own are noted with the command ``export``, which does the same.
     """
-    # A backslash joins two lines before anything else is looked at.
-    code, root = _parsed(line.replace("\\\n", "").encode("utf-8", "replace"))
-    if root.has_error or any(_swallows_words(node) for node in _nodes(root)) or any(_lost(code, root)):
+    whole = joined(line.encode("utf-8", "replace"))
+    if whole is None:
+        return None
+    code, root = _parsed(whole)
+    if root.has_error or any(_lost(code, root)):
+        return None
+    if any(_swallows_words(node) or _begins_within_word(code, node) for node in nodes_of(root)):
         return None
     if not all(_is_read(code, mark.start(), root) for mark in _SUBSTITUTION.finditer(code)):
         return None
@@ -84,19 +91,24 @@ def parse_line(line: str) -> ShellLine | None:
 
 def _parsed(code: bytes) -> tuple[bytes, "Node"]:
     """Return a line and its nodes; a ``-`` that the grammar loses is written in another way first."""
-    from tree_sitter_language_pack import get_parser
-
-    parse = get_parser("bash").parse
-    root = parse(code).root_node
+    root = parsed(code)
     for place in reversed([place for place in _lost(code, root) if code[place : place + 1] == b"-"]):
         code = code[:place] + b"\\" + code[place:]
-    return code, parse(code).root_node
+    return code, parsed(code)
+
+
+def _begins_within_word(code: bytes, node: "Node") -> bool:
+    """Return True for a comment that is none to a shell, whose words end in fewer places than the grammar's."""
+    if node.type != "comment":
+        return False
+    before = code[: node.start_byte]
+    return bool(before) and (before[-1:] not in _WORD_ENDS or before[-2:-1] == b"\\")
 
 
 def _lost(code: bytes, root: "Node") -> Iterator[int]:
     """Yield where something stands that is in no node, as the ``-`` of ``cat - <<E`` is."""
     end = 0
-    for node in _nodes(root):
+    for node in nodes_of(root):
         if not node.children:
             start = max(end, node.start_byte)
             gap = code[end:start]
@@ -105,14 +117,6 @@ def _lost(code: bytes, root: "Node") -> Iterator[int]:
             end = max(end, node.end_byte)
     if code[end:].strip():
         yield len(code) - len(code[end:].lstrip())
-
-
-def _nodes(root: "Node") -> Iterator["Node"]:
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        waiting += reversed(node.children)
-        yield node
 
 
 def _swallows_words(node: "Node") -> bool:
@@ -130,36 +134,22 @@ def _is_read(code: bytes, place: int, root: "Node") -> bool:
         return False
     if node.type in _OPENING:
         return True
-    around = list(_around(node))
+    around = list(outwards(node))
     types = [each.type for each in around]
     is_document = "heredoc_body" in types
-    if is_document and "expansion" not in types and any(_is_quoted_document(each) for each in around):
+    if is_document and "expansion" not in types and any(is_quoted_document(each) for each in around):
         return True
     if "expansion" not in types and not is_document and _RAW & set(types[:1]):
         return True
     if code[place : place + 1] in b"<>":
         return types[0] in _QUOTED
     backslashes = place - len(code[:place].rstrip(b"\\"))
-    is_nested = any(each.type == "command_substitution" and _text(each).startswith("`") for each in around)
+    is_nested = any(each.type == "command_substitution" and text_of(each).startswith("`") for each in around)
     return backslashes % 2 == 1 and not is_nested
 
 
-def _around(node: "Node | None") -> Iterator["Node"]:
-    while node is not None:
-        yield node
-        node = node.parent
-
-
-def _is_quoted_document(node: "Node") -> bool:
-    """Return True for a here document in which nothing is replaced."""
-    if node.type != "heredoc_redirect":
-        return False
-    start = next((child for child in node.children if child.type == "heredoc_start"), None)
-    return start is not None and any(mark in _text(start) for mark in "'\"\\")
-
-
 def _written(root: "Node") -> Iterator[Word]:
-    for node in _nodes(root):
+    for node in nodes_of(root):
         if node.type == "file_redirect" and any(">" in child.type for child in node.children):
             target = node.child_by_field_name("destination")
             if target is not None and target.type != "number":
@@ -167,7 +157,7 @@ def _written(root: "Node") -> Iterator[Word]:
 
 
 def _commands(root: "Node") -> Iterator[SimpleCommand]:
-    for node in _nodes(root):
+    for node in nodes_of(root):
         if node.type == "command":
             words = _words(node)
             if words:
@@ -175,9 +165,9 @@ def _commands(root: "Node") -> Iterator[SimpleCommand]:
         elif node.type in _BUILTINS:
             name = node.children[0]
             rest = (_word(child) for child in node.children[1:])
-            yield SimpleCommand((Word(_text(name), True), *rest), _assigned(node))
+            yield SimpleCommand((Word(text_of(name), True), *rest), _assigned(node))
         elif node.type == "for_statement" and (variable := node.child_by_field_name("variable")) is not None:
-            yield SimpleCommand((), (Assignment(_text(variable), Word(_text(node), False)),))
+            yield SimpleCommand((), (Assignment(text_of(variable), Word(text_of(node), False)),))
         elif node.type == "variable_assignment" and node.parent and node.parent.type not in {"command", *_BUILTINS}:
             yield SimpleCommand((Word("export", True),), (_variable(node),))
 
@@ -186,7 +176,7 @@ def _given(command: "Node") -> Word | None:
     """Return what redirections and pipes give to a command, or to something around it."""
     found = [_redirected(child) for child in command.children]
     inner = command
-    for outer in _around(command.parent):
+    for outer in outwards(command.parent):
         if outer.type == "redirected_statement" and inner == outer.children[0]:
             found += [_redirected(child) for child in outer.children]
         elif outer.type == "heredoc_redirect" and inner.type != "heredoc_body":
@@ -208,8 +198,8 @@ def _redirected(node: "Node") -> Word | None:
         body = next((child for child in node.children if child.type == "heredoc_body"), None)
         if body is None:
             return Word("", True)
-        is_literal = _is_quoted_document(node) or all(child.type == "heredoc_content" for child in body.named_children)
-        return Word(_text(body), is_literal)
+        is_literal = is_quoted_document(node) or all(child.type == "heredoc_content" for child in body.named_children)
+        return Word(text_of(body), is_literal)
     if node.type == "file_redirect" and any(child.type.startswith("<") for child in node.children):
         return Word("", False)
     return None
@@ -241,12 +231,12 @@ def _assigned(command: "Node") -> tuple[Assignment, ...]:
 
 def _variable(assignment: "Node") -> Assignment:
     value = assignment.child_by_field_name("value")
-    name = re.split(r"[+=\[]", _text(assignment), maxsplit=1)[0]
+    name = re.split(r"[+=\[]", text_of(assignment), maxsplit=1)[0]
     return Assignment(name, Word("", True) if value is None else _word(value))
 
 
 def _word(node: "Node") -> Word:
-    text = _text(node)
+    text = text_of(node)
     if node.type in _PLAIN:
         return Word(text, False) if _EXPANDED.search(text) else Word(_ESCAPED.sub(r"\1", text), True)
     if node.type == "raw_string":
@@ -259,7 +249,3 @@ def _word(node: "Node") -> Word:
         is_literal = all(part.is_literal for part in parts)
         return Word("".join(part.text for part in parts) if is_literal else text, is_literal)
     return Word(text, not node.named_children and node.child_count == 0 and not re.search(r"[$`*?\[{'\"]", text))
-
-
-def _text(node: "Node") -> str:
-    return (node.text or b"").decode("utf-8", "replace")

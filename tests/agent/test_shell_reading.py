@@ -140,6 +140,34 @@ def test_a_command_is_found_wherever_a_shell_replaces_something(place: Path) -> 
     assert [line for line in missed if runs_denied(place, line)] == []
 
 
+def test_a_command_is_found_wherever_a_backslash_does_not_join_two_lines(place: Path) -> None:
+    places = (
+        *("true # {}", "# {}", "true 'a{}'", "true 'a{}' '", 'true "a{}"', "cat <<'E'\na{}\nE\n", "cat <<E\na{}\nE\n"),
+        *(
+            "cat <<\\E | true # {}",
+            "true $(true # {})",
+            "(true # {}\n)",
+            "`true # {}`",
+            "`true 'a{}'`",
+            "true ${{A#{}}}",
+        ),
+        *("true $'a{}'", "true \"$(true 'a{}')\"", "true \"${{A-'{}'}}\"", "true a#{}", "cat <<'E'\na\nE{}"),
+    )
+    ends = ("\\\n{}", "\\\\\n{}", "\\\\\\\n{}", "\\\r\n{}", "\\\n\\\n{}", "\\\n#\\\n{}")
+    rest = ("denied", "; denied", "E\ndenied", "' ; denied", "de\\\nnied")
+    lines = [at.format(end.format(last)) for at in places for end in ends for last in rest]
+    lines += [f"true a{blank}# ; denied" for blank in ("\r", "\v", "\f", "\\\t", "\\ ", "\x1f", "\u00a0", "\u3000")]
+    missed = [line for line in lines if RULES.command(line).verdict is not Verdict.DENY]
+    assert [line for line in missed if runs_denied(place, line)] == []
+
+
+def test_a_joined_line_is_read_and_a_comment_is_none_of_it() -> None:
+    rules = Permissions([Rule(Verdict.ALLOW, "command", "pytest", "test"), Rule(Verdict.DENY, "command", "rm", "test")])
+    for line in ("pytest \\\n  -q", "py\\\ntest 'x' \\\n-q # rm", "pytest # rm \\", "pytest 'a\\\nb' <<'E'\nx\\\nE\n"):
+        assert rules.command(line).verdict is Verdict.ALLOW
+    assert rules.command("pytest # \\\nrm x").verdict is Verdict.DENY
+
+
 def test_what_a_program_is_given_to_run_is_denied(place: Path) -> None:
     code = """import os; os.system("denied")"""
     lines = [
