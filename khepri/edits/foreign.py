@@ -1,13 +1,15 @@
 """Tells which uses of a name are of something outside the repository: ``platform.system`` where a method is ``system``.
 
-What is reached from an import by dots alone is known by that import, whatever else in the repository has the name. What
-such a thing returns is not known: it may hand back an object of ours.
+What is reached from an import by dots alone is known by that import, whatever else in the repository has the name, and
+so is an object that a class from there makes. What a function from there returns is not known: it may hand back an
+object of ours.
 """
 
 import ast
 import builtins
 from itertools import accumulate
 
+from khepri.edits.foreign_types import ForeignTypes, Origin
 from khepri.edits.imports import Modules, bindings_of
 from khepri.edits.workspace import Workspace
 
@@ -38,30 +40,45 @@ class Foreign:
             text: What it holds; nothing is foreign in a text that cannot be parsed.
             name: The last word of the use.
         """
+        return self._ends(path, text, name)[0]
+
+    def doubtful_ends(self, path: str, text: str, name: str) -> frozenset[int]:
+        """Return where the uses of a name end that may be of something outside, by one of the ways to get there."""
+        return self._ends(path, text, name)[1]
+
+    def _ends(self, path: str, text: str, name: str) -> tuple[frozenset[int], frozenset[int]]:
         try:
             tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError):
-            return frozenset()
+            return frozenset(), frozenset()
         imported = bindings_of(tree, self._modules.package(path))
         bound = _bound_otherwise(tree)
-        outside = {each for each, meant in imported.items() if meant.partition(".")[0] not in self._own} - bound
+        outside = {
+            each: meant
+            for each, meant in imported.items()
+            if meant.partition(".")[0] not in self._own and each not in bound
+        }
         given = set(dir(builtins)) - bound - imported.keys()
+        types = ForeignTypes(tree, {each: each for each in given} | outside)
+        origins = dict(types.uses(name))
         lines = text.split("\n")
         starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
-        found = set()
+        found: set[int] = set()
+        doubtful: set[int] = set()
         for node in ast.walk(tree):
             match node:
                 case ast.Attribute(attr=last) if last == name:
-                    is_foreign = _root(node) in outside
+                    is_foreign = _root(node) in outside or origins[node] is Origin.OUTSIDE
                 case ast.Name(id=last) if last == name:
-                    is_foreign = last in outside | given
+                    is_foreign = last in outside or last in given
                 case _:
                     continue
-            if is_foreign:
+            if is_foreign or (isinstance(node, ast.Attribute) and origins[node] is Origin.MAYBE_OUTSIDE):
                 assert node.end_lineno is not None
                 line = lines[node.end_lineno - 1].encode()[: node.end_col_offset]
-                found.add(starts[node.end_lineno - 1] + len(line.decode()))
-        return frozenset(found)
+                end = starts[node.end_lineno - 1] + len(line.decode())
+                (found if is_foreign else doubtful).add(end)
+        return frozenset(found), frozenset(doubtful)
 
 
 def _root(node: ast.expr) -> str:

@@ -74,12 +74,17 @@ def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refac
     project = RopeProject(workspace, hides_async=True)
     unsure: dict[str, None] = {}
     passed: dict[str, None] = {}
+    doubtful: dict[str, None] = {}
     has_arguments = target is not None and "." in target.symbol and is_field(target)
     foreign = Foreign(workspace)
 
     @cache
     def foreign_ends(file: str, text: str) -> frozenset[int]:
         return foreign.ends(file, text, old)
+
+    @cache
+    def doubtful_ends(file: str, text: str) -> frozenset[int]:
+        return foreign.doubtful_ends(file, text, old)
 
     def decide(occurrence: "Occurrence", *, is_meant: bool) -> bool:
         if is_accessor(occurrence.tools.pymodule.source_code, *occurrence.get_word_range()):
@@ -93,6 +98,9 @@ def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refac
         if place in foreign_ends(occurrence.resource.path, occurrence.tools.pymodule.source_code):
             return False
         at = f"{occurrence.resource.path}:{occurrence.lineno}"
+        if place in doubtful_ends(occurrence.resource.path, occurrence.tools.pymodule.source_code):
+            doubtful[at] = None
+            return False
         is_argument = occurrence.is_function_keyword_parameter()
         if is_argument and not copies_with(occurrence.tools.pymodule.source_code, occurrence.offset):
             # An argument of a call that nobody knows belongs to something else, whoever else has the name.
@@ -120,6 +128,8 @@ def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refac
     check_imports(workspace, changes)
     check_passed_on(workspace, changes)
     notes = list(check_sound(changes, renamed=(old, new_name)))
+    if doubtful:
+        notes.append(_note(old, list(doubtful), is_unique=False))
     if unsure:
         notes.append(_note(old, list(unsure), is_unique=is_unique))
     if still := [at for at in passed if _is_passed_at(changes, at, old)]:
@@ -332,7 +342,9 @@ def shown(places: list[str]) -> str:
 
 def _note(name: str, places: list[str], *, is_unique: bool) -> str:
     if is_unique:
-        return f"nothing else is called {name}, so its uses on objects of unknown type are renamed too: {shown(places)}"
+        return (
+            f"nothing else here defines {name}, so its uses on objects of unknown type are renamed too: {shown(places)}"
+        )
     uses = "1 use" if len(places) == 1 else f"{len(places)} uses"
     return (
         f"{uses} of .{name} may mean something else and {'was' if len(places) == 1 else 'were'} left: {shown(places)}"

@@ -55,7 +55,7 @@ def test_an_accessor_is_no_use_on_an_unknown_object(tmp_path: Path) -> None:
     done = rename(Workspace(Repository.open(tmp_path)), "a.py", "Box.size", "width")
     assert done.changes.files[0].new_text == code.replace("size", "width").replace("_width", "_size")
     assert done.notes == (
-        "nothing else is called size, so its uses on objects of unknown type are renamed too: a.py:17",
+        "nothing else here defines size, so its uses on objects of unknown type are renamed too: a.py:17",
     )
 
 

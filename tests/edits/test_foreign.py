@@ -69,3 +69,65 @@ def test_what_a_parameter_or_variable_shadows_is_not_from_outside(tmp_path: Path
     (tmp_path / "pkg" / "use.py").write_text("import platform\n\n\ndef f(platform):\n    platform.system()\n")
     done = rename(workspace, "pkg/color.py", "Color.system", "kind")
     assert "platform.kind()" in use_of(done)
+
+
+TYPED = """import logging
+import subprocess
+from http.cookiejar import CookieJar
+from typing import Any, Optional
+
+import httpcore
+
+log: logging.Logger = make()
+
+
+class Cookies:
+    def __init__(self, cookies, pool: Optional[httpcore.Pool] = None):
+        self.pool = None
+        self.pool = pool
+        self.jar = CookieJar() if cookies else CookieJar(1)
+        self.either = CookieJar()
+        self.either = cookies
+
+    def keep(self, thing, anything: Any):
+        self.pool.keep(1)
+        self.jar.keep(1)
+        log.keep(1)
+        process = subprocess.Popen()
+        process.keep(1)
+        subprocess.Popen().keep(1)
+        with httpcore.Client() as client, open("x") as file:
+            client.keep(file.keep(1))
+        self.either.keep(3)
+        thing.keep(2)
+        anything.keep(2)
+        return self
+
+
+class More(Cookies):
+    def more(self, process: "subprocess.Popen[bytes] | None"):
+        self.jar.keep(1)
+        process.keep(1)
+        self.keep(2)
+
+        def inner(process):
+            process.keep(2)
+
+
+log.keep(1)
+"""
+
+
+def test_an_attribute_of_an_object_whose_type_is_from_outside_is_not_renamed(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(TYPED, encoding="utf-8")
+    done = rename(Workspace(Repository.open(tmp_path)), "a.py", "Cookies.keep", "put")
+    wanted = TYPED.replace("def keep", "def put").replace(".keep(2)", ".put(2)")
+    assert done.changes.files[0].new_text == wanted
+    left, renamed_too = done.notes
+    assert left == f"1 use of .keep may mean something else and was left: a.py:{line_of('self.either.keep')}"
+    assert renamed_too.startswith("nothing else here defines keep")
+    assert renamed_too.count("a.py:") == 3
+
+
+def line_of(words: str) -> int:
+    return TYPED[: TYPED.index(words)].count("\n") + 1
