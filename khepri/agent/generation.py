@@ -148,7 +148,8 @@ def prefill_progress(snapshot: Snapshot) -> PrefillProgress:
 
 def figures(snapshot: Snapshot) -> tuple[float, float | None, int, int]:
     """Return tokens a second, accepted over proposed tokens (None without any), gamma, and tokens in all so far."""
-    # The first token comes of the prefill.
-    rate = max(0, snapshot.completion_tokens - 1) / snapshot.decode_s if snapshot.decode_s else 0.0
+    # The first token comes of the prefill, and what is forced of no pass.
+    decoded = max(0, snapshot.completion_tokens - 1 - snapshot.forced_tokens)
+    rate = decoded / snapshot.decode_s if snapshot.decode_s else 0.0
     acceptance = snapshot.accepted_tokens / snapshot.drafted_tokens if snapshot.drafted_tokens else None
     return rate, acceptance, snapshot.gamma, snapshot.prompt_tokens + snapshot.completion_tokens

@@ -86,13 +86,18 @@ def stats_text(finished: Sequence[Finished]) -> str:
     if not finished:
         return "Nothing has been answered yet."
     rows = [
-        f"| {number} | {each.timing.ttft_ms / 1000:.1f} s | {each.timing.decode_tokens_per_s:.1f} "
-        f"({describe_acceptance(each.timing.acceptance_rate)}) | {each.usage.completion_tokens} "
+        f"| {number} | {each.timing.ttft_ms / 1000:.1f} s | {_speed(each)} | {each.usage.completion_tokens} "
         f"| {each.usage.cached_tokens:,} of {each.usage.prompt_tokens:,} |"
         for number, each in enumerate(finished, 1)
     ]
     head = ["| turn | first token | tokens/s | tokens | prompt from the cache |", "|---|---|---|---|---|"]
     return "\n".join([*head, *rows])
+
+
+def _speed(finished: Finished) -> str:
+    timing = finished.timing
+    speed = f"{timing.decode_tokens_per_s:.1f} ({describe_acceptance(timing.acceptance_rate)})"
+    return speed if timing.decode_tokens_per_s else "none: nothing was decoded"
 
 
 def _cell(text: str) -> str:

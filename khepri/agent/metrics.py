@@ -22,8 +22,7 @@ def summarize(
     """
     latencies_ms = [ms for generation in generations for ms in generation.token_ms]
     decode_s = sum(generation.decode_ms for generation in generations) / 1000
-    # The first token comes of the prefill.
-    decoded = sum(max(0, len(generation.token_ms) - 1) for generation in generations)
+    decoded = sum(generation.decided_tokens for generation in generations)
     drafted = sum(generation.drafted_tokens for generation in generations)
     accepted = sum(generation.accepted_tokens for generation in generations)
     now_s = perf_counter()

@@ -30,6 +30,8 @@ class Snapshot:
     prefilled_tokens: int = 0
     """Prompt tokens in the cache so far, the reused ones included."""
     completion_tokens: int = 0
+    forced_tokens: int = 0
+    """Those of them that a constraint forced, which are no work of the model's."""
     prefill_s: float = 0.0
     """Time spent in the prefill so far."""
     decode_s: float = 0.0

@@ -122,6 +122,7 @@ class Output:
     def _publish(self, now_s: float) -> None:
         self._buffer.publish(
             completion_tokens=len(self.tokens),
+            forced_tokens=self._drafts.get(DrafterName.FORCED, DraftCount()).accepted,
             decode_s=max(0.0, now_s - (self._prefill_end_s or now_s)),
             drafted_tokens=self._drafted,
             accepted_tokens=self._accepted,

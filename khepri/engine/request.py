@@ -141,6 +141,11 @@ class Generation:
     """For each of these passes, the rest of its step: drafting, choosing gamma, sampling, publishing."""
 
     @property
+    def decided_tokens(self) -> int:
+        """Tokens that came of passes after the prefill; what a constraint forces costs none, and the first comes of it."""
+        return max(0, len(self.tokens) - 1 - self.drafts.get(DrafterName.FORCED, DraftCount()).accepted)
+
+    @property
     def drafted_tokens(self) -> int:
         """Tokens that drafters proposed to the target."""
         return sum(count.drafted for name, count in self.drafts.items() if name is not DrafterName.FORCED)

@@ -1,10 +1,16 @@
 """The figures of a task are those of its generations, added up."""
 
+import pytest
+
+from khepri.agent.generation import figures
 from khepri.agent.metrics import summarize
+from khepri.engine.buffer import Snapshot
 from khepri.engine.request import DraftCount, DrafterName, Generation, StopReason
 
 
-def generation(token_ms: tuple[float, ...], *, cached: int = 0, drafted: int = 0, accepted: int = 0) -> Generation:
+def generation(
+    token_ms: tuple[float, ...], *, cached: int = 0, drafted: int = 0, accepted: int = 0, forced: int = 0
+) -> Generation:
     return Generation(
         tokens=tuple(range(len(token_ms))),
         text="",
@@ -15,7 +21,7 @@ def generation(token_ms: tuple[float, ...], *, cached: int = 0, drafted: int = 0
         ttft_ms=60.0,
         decode_ms=sum(token_ms),
         token_ms=token_ms,
-        drafts={DrafterName.SUFFIX: DraftCount(drafted, accepted), DrafterName.FORCED: DraftCount(4, 4)},
+        drafts={DrafterName.SUFFIX: DraftCount(drafted, accepted), DrafterName.FORCED: DraftCount(forced, forced)},
     )
 
 
@@ -39,6 +45,18 @@ def test_tokens_and_times_are_added_up() -> None:
 def test_one_token_is_all_percentiles_and_no_speed() -> None:
     _, timing = summarize([generation((10.0,))], None, 0.0, 0.0)
     assert (timing.p50_ms, timing.p99_ms, timing.decode_tokens_per_s) == (10.0, 10.0, 0.0)
+
+
+def test_what_the_constraint_forces_is_no_speed() -> None:
+    _, timing = summarize([generation((0.1,) * 37, forced=36)], None, 0.0, 0.0)
+    assert timing.decode_tokens_per_s == 0.0
+    _, timing = summarize([generation((0.1,) * 37, forced=36), generation((10.0,) * 10, forced=5)], None, 0.0, 0.0)
+    assert timing.decode_tokens_per_s == pytest.approx(4 / 0.1037)
+
+
+def test_what_the_constraint_forces_is_no_speed_while_it_comes() -> None:
+    assert figures(Snapshot(completion_tokens=37, forced_tokens=36, decode_s=0.005))[0] == 0.0
+    assert figures(Snapshot(completion_tokens=47, forced_tokens=36, decode_s=0.5))[0] == 20.0
 
 
 def test_the_slowest_hundredth_shows() -> None:

@@ -1,6 +1,7 @@
 """Calls are told in words."""
 
 from khepri.agent.events import Finished, Timing, Usage
+from khepri.agent.listings import stats_text
 from khepri.agent.protocol import ToolCall
 from khepri.agent.words import describe_planned, describe_seconds, summarize
 from khepri.repo.text import counted
@@ -21,6 +22,12 @@ def test_no_speed_is_told_where_nothing_was_written() -> None:
     told = summarize(Finished("", (), Usage(10, 5, 0), timing, "tiny", "interrupted"))
     assert "· 0 tokens ·" in told
     assert "tokens/s" not in told
+
+
+def test_a_turn_without_decoding_has_no_speed_among_the_others() -> None:
+    timing = Timing(1.0, 0.0, 1.0, 1.0, None, 1.0, 1.0)
+    told = stats_text([Finished("", (), Usage(10, 5, 37), timing, "tiny", "applied")])
+    assert "| none: nothing was decoded | 37 |" in told
 
 
 def test_long_waits_are_told_in_minutes() -> None:

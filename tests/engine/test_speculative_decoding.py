@@ -204,6 +204,8 @@ def test_a_call_is_the_same_with_forced_tokens_and_drafts_as_without(
     assert generation.stop_reason is StopReason.TOOL_CALL
     forced = generation.drafts[DrafterName.FORCED]
     assert forced.accepted == forced.drafted > 20
+    assert engine.buffer.snapshot.forced_tokens == forced.accepted
+    assert generation.decided_tokens == len(generation.tokens) - 1 - forced.accepted
     assert len(generation.passes_ms) < len(expected.passes_ms) / 2
 
 
