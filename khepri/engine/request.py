@@ -142,7 +142,7 @@ class Generation:
 
     @property
     def decided_tokens(self) -> int:
-        """Tokens that came of passes after the prefill; what a constraint forces costs none, and the first comes of it."""
+        """Tokens that passes after the prefill brought; the first comes of the prefill, and what is forced of no pass."""
         return max(0, len(self.tokens) - 1 - self.drafts.get(DrafterName.FORCED, DraftCount()).accepted)
 
     @property
