@@ -142,7 +142,7 @@ class Generation:
 
     @property
     def decided_tokens(self) -> int:
-        """Tokens that passes after the prefill brought; the first comes of the prefill, and what is forced of no pass."""
+        """Tokens that passes after the prefill brought: not the first, and not what a constraint forced."""
         return max(0, len(self.tokens) - 1 - self.drafts.get(DrafterName.FORCED, DraftCount()).accepted)
 
     @property
