@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from khepri.edits.change import ChangeSet
+from khepri.edits.found_calls import classes_below
 from khepri.edits.locate import Target, read_source
 from khepri.edits.rope_project import RopeProject
 from khepri.edits.super_uses import CONSTRUCTORS
@@ -65,6 +66,25 @@ def family_of(workspace: Workspace, target: Target) -> tuple[Member, ...]:
         if symbol is not None and (path, symbol) not in {(each.path, each.symbol) for each in found}:
             found.append(Member(path, symbol, is_override))
     return tuple(found)
+
+
+def overrides(workspace: Workspace, target: Target) -> list[str]:
+    """Return the methods that a call of a method may mean as well: those of its family, and of classes below by name.
+
+    Raises:
+        EditRefusedError: rope refuses.
+    """
+    if target.kind != "method":
+        return []
+    found = {f"{each.path}:{each.symbol}" for each in family_of(workspace, target)[1:]}
+    below = classes_below(workspace, target) - {target.symbol.split(".")[-2]}
+    for path in workspace.files() if below else ():
+        data = workspace.read(path) if path.endswith(".py") else None
+        if data is not None and target.name.encode() in data:
+            symbols = outline(path, read_source(workspace, path).text)
+            parts = (each.qualified_name.split(".") for each in symbols if each.name == target.name)
+            found |= {f"{path}:{'.'.join(each)}" for each in parts if len(each) > 1 and each[-2] in below}
+    return sorted(found)
 
 
 def _class_of(name: "PyName") -> "AbstractClass":

@@ -16,6 +16,12 @@ ACTING: Final = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
 _SIMPLE: Final = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Expr, ast.Raise, ast.Assert, ast.Delete)
 _LATER: Final = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
+_HARMLESS: Final = frozenset(
+    "abs all any bool bytes dict divmod enumerate float format frozenset hash hex id int isinstance issubclass len "
+    "list max min oct ord print range repr reversed round set sorted str sum tuple type zip".split()
+)
+"""Functions of Python's own that change none of what they are given."""
+
 
 def displaced_call(function: ast.FunctionDef, text: str, meant: Container[tuple[int, int]]) -> int | None:
     """Return the line of the first call that would act at another time with the body in its place; None without any.
@@ -34,7 +40,7 @@ def displaced_call(function: ast.FunctionDef, text: str, meant: Container[tuple[
     for call, parents in calls_of(text, meant):
         if not is_expression and body and not _is_first(call, parents, lines):
             return call.lineno
-        if not _keeps_order(function, call):
+        if not _keeps_order(function, call) or not _keeps_state(function, call):
             return call.lineno
     return None
 
@@ -103,6 +109,41 @@ def _keeps_order(function: ast.FunctionDef, call: ast.Call) -> bool:
             return False
     written = sorted(starts, key=lambda name: (given[name].lineno, given[name].col_offset))
     return written == sorted(starts, key=lambda name: starts[name])
+
+
+def _keeps_state(function: ast.FunctionDef, call: ast.Call) -> bool:
+    """Return True if nothing that the body does before it uses what is passed may change an attribute or item in it."""
+    given = {name for name, value in passed(function, call).items() if _reads_state(value)}
+    for top in function.body if given else ():
+        for node, parents in _with_parents(top):
+            if isinstance(node, ast.Name) and node.id in given:
+                repeated = [each for each in parents if isinstance(each, ast.For | ast.While | ast.comprehension)]
+                last = end_of(repeated[-1].iter) if repeated and isinstance(repeated[-1], ast.For) else None
+                is_before = last is not None and end_of(node) <= last
+                stretch = repeated[-1] if repeated and not is_before else None
+                start = next((each.lineno, each.col_offset) for each in parents if isinstance(each, ast.stmt))
+                if any(_may_change(each, node, start, stretch) for every in function.body for each in ast.walk(every)):
+                    return False
+    return True
+
+
+def _reads_state(value: ast.expr) -> bool:
+    return any(isinstance(node, ast.Attribute | ast.Subscript) for node in ast.walk(value))
+
+
+def _may_change(node: ast.AST, use: ast.Name, start: tuple[int, int], stretch: ast.AST | None) -> bool:
+    """Return True if something is done that may change an object, before a use or in the loop around it."""
+    match node:
+        case ast.Call(func=ast.Name(id=name)) if name in _HARMLESS:
+            return False
+        case ast.Call() | ast.Await() | ast.Yield() | ast.YieldFrom():
+            is_done = end_of(node) <= (use.lineno, use.col_offset)
+        case ast.Attribute(ctx=ast.Store() | ast.Del()) | ast.Subscript(ctx=ast.Store() | ast.Del()):
+            # What the statement of the use stores itself, it stores after it.
+            is_done = end_of(node) <= start
+        case _:
+            return False
+    return is_done or (stretch is not None and any(each is node for each in ast.walk(stretch)))
 
 
 def _is_plain(node: ast.AST) -> bool:

@@ -12,6 +12,7 @@ from copy import deepcopy
 from typing import Final
 
 from khepri.edits.inline_calls import calls_of, passed
+from khepri.edits.inline_later import late_name
 from khepri.edits.inline_order import ACTING
 
 _CLOSED: Final = (
@@ -67,6 +68,8 @@ def tied(function: ast.FunctionDef) -> str:
     for default in (*function.args.defaults, *function.args.kw_defaults):
         if default is not None and any(isinstance(node, (*ACTING, *_MAKING)) for node in ast.walk(default)):
             return f"its default {ast.unparse(default)} is made once for all calls"
+    if name := late_name(function):
+        return f"a function or generator that it makes uses {name} later on"
     for node in _within(function.body):
         match node:
             case ast.Yield() | ast.YieldFrom():

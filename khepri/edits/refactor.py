@@ -11,6 +11,7 @@ from khepri.edits.coroutines import with_waiting
 from khepri.edits.creation import new_target
 from khepri.edits.exact import replace_text
 from khepri.edits.extraction import called_on_class, unlike
+from khepri.edits.families import overrides
 from khepri.edits.imports import (
     Modules,
     bindings_of,
@@ -225,6 +226,12 @@ def _torn_results(workspace: Workspace, target: Target, function: ast.FunctionDe
         return set()  # rope says what is wrong with it
     if why := tied(function):
         raise EditRefusedError(Refusal.NOT_POSSIBLE, f"{target.label} cannot be inlined: {why}", "change that first")
+    if others := overrides(workspace, target):
+        raise EditRefusedError(
+            Refusal.NOT_POSSIBLE,
+            f"{target.label} cannot be inlined: a call of it may mean {shown(others)}",
+            "an object decides which of them is called; rename one of them first if they have nothing in common",
+        )
     torn: set[ast.expr] = set()
     namesakes, has_calls = Namesakes(workspace, target), False
     lines = target.start_line, target.end_line

@@ -119,3 +119,80 @@ def test_an_f_string_that_names_a_parameter_is_not_passed_into_it(tmp_path: Path
     text = "def f(a, b):\n    print(a, b)\n\n\ndef k(a, b):\n    f(f'{b}', f'{a}')\n"
     with pytest.raises(EditRefusedError, match="f-string"):
         inlined(tmp_path, text)
+
+
+METHODS = """class A:
+    def _n(self):
+        return 1
+
+    def run(self):
+        return self._n()
+"""
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"a.py": METHODS + "\n\nclass B(A):\n    def _n(self):\n        return 2\n"},
+        {"a.py": METHODS, "b.py": "from a import A\n\n\nclass B(A):\n    def _n(self):\n        return 2\n"},
+        {
+            "a.py": METHODS,
+            "b.py": "import a\n\n\nclass B(a.A): ...\n",
+            "c.py": "from b import B\n\n\nclass C(B):\n    def _n(self):\n        return 2\n",
+        },
+    ],
+)
+def test_a_method_that_is_overridden_is_not_inlined(tmp_path: Path, files: dict[str, str]) -> None:
+    for path, text in files.items():
+        (tmp_path / path).write_text(text, encoding="utf-8")
+    with pytest.raises(EditRefusedError, match="a call of it may mean"):
+        inline(Workspace(Repository.open(tmp_path)), "a.py", "A._n")
+
+
+def test_a_method_that_nothing_overrides_is_inlined(tmp_path: Path) -> None:
+    after = inlined(tmp_path, METHODS + "\n\nclass B:\n    def __init__(self):\n        pass\n", "A._n")
+    assert "return 1" in after.partition("def run")[2]
+
+
+@pytest.mark.parametrize(
+    ("body", "passed"),
+    [
+        ("self.n = 5\n        return old", "self.n"),
+        ("self.touch()\n        return old", "self.n + 1"),
+        ("self.items[0] = 5\n        return old", "self.items[0]"),
+        ("for i in (1, 2):\n            self.n += old\n        return self.n", "self.n"),
+        ("self.n += 1\n        self.m = old", "self.n"),
+    ],
+)
+def test_what_is_passed_is_read_before_the_body_changes_it(tmp_path: Path, body: str, passed: str) -> None:
+    text = f"class A:\n    def f(self, old):\n        {body}\n\n    def g(self):\n        return self.f({passed})\n"
+    with pytest.raises(EditRefusedError, match="at another time"):
+        inlined(tmp_path, text, "A.f")
+
+
+@pytest.mark.parametrize("body", ["self.n = old", "self.m = old\n        self.n = 5", "print(len(old), old)"])
+def test_what_is_passed_may_be_changed_after_its_last_use(tmp_path: Path, body: str) -> None:
+    text = f"class A:\n    def f(self, old):\n        {body}\n\n    def g(self):\n        self.f(self.n)\n"
+    assert "def f" not in inlined(tmp_path, text, "A.f")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return lambda: x",
+        "y = x + 1\n    return lambda: y",
+        "return (x + i for i in range(3))",
+        "def g():\n        return x\n    return g",
+    ],
+)
+def test_a_function_that_reads_a_parameter_later_is_not_inlined(tmp_path: Path, body: str) -> None:
+    text = f"def f(x):\n    {body}\n\n\nfs = []\nfor z in (1, 2):\n    fs.append(f(z))\n"
+    with pytest.raises(EditRefusedError, match="later on"):
+        inlined(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "body", ["return lambda v: v", "return sorted('ab', key=lambda v: (v, x))", "return any(x for _ in 'a')"]
+)
+def test_a_function_inside_that_is_done_with_at_once_does_not_matter(tmp_path: Path, body: str) -> None:
+    assert "def f" not in inlined(tmp_path, f"def f(x):\n    {body}\n\n\nz = 1\ny = f(z)\n")

@@ -239,8 +239,12 @@ def test_lines_that_wait_become_a_function_that_is_waited_for(
 
 
 def test_a_function_is_inlined_only_if_nothing_is_left_behind(root: Path, workspace: Workspace) -> None:
+    (root / "pkg" / "loud.py").write_text(
+        "class Loud:\n    def cry(self):\n        return 1\n\n    def run(self):\n        return self.cry()\n"
+    )
+    (root / "pkg" / "cry.py").write_text("def cry_with(loud):\n    return loud.cry()\n")
     with pytest.raises(EditRefusedError, match="would be left") as caught:
-        inline(workspace, "pkg/net.py", "Session.send")
+        inline(Workspace(Repository.open(root)), "pkg/loud.py", "Loud.cry")
     assert caught.value.reason is Refusal.NOT_POSSIBLE
     done = inline(workspace, "pkg/net.py", "twice")
     assert "print(3 * 2)" in after(done, "pkg/use.py")
