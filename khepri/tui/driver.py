@@ -73,6 +73,9 @@ def _split_partial(text: str, marker: str) -> tuple[str, str]:
 class TerminalDriver(LinuxDriver):
     """Reads a real terminal."""
 
+    _is_ending = False
+    _has_terminal = False
+
     def run_input_thread(self) -> None:
         """Read keys, mouse and pastes until the app ends. On a thread of its own."""
         parser = XTermParser(self._debug)
@@ -94,6 +97,11 @@ class TerminalDriver(LinuxDriver):
                 for message in messages:
                     self.process_message(message)
 
+    def disable_input(self) -> None:
+        """Read no more; what is typed once the terminal is given back is for somebody else."""
+        if self._has_terminal:
+            super().disable_input()
+
     def write(self, data: str) -> None:
         """Write to the terminal; nothing where it is gone, since nobody would ever take it from the queue."""
         if self._is_drawing:
@@ -108,11 +116,38 @@ class TerminalDriver(LinuxDriver):
     def _is_drawing(self) -> bool:
         return self._writer_thread is not None and self._writer_thread.is_alive()
 
+    def begin_to_end(self) -> None:
+        """Only give the terminal back from here on, whatever comes. The main thread only, signal handlers included."""
+        if self._is_ending:
+            return
+        self._is_ending = True
+        signal.signal(signal.SIGCONT, signal.SIG_DFL)
+        # A stop would leave the terminal as it is; and it is given back even if the shell has it by now.
+        for number in (signal.SIGTSTP, signal.SIGTTOU, signal.SIGTTIN):
+            signal.signal(number, signal.SIG_IGN)
+
+    def start_application_mode(self) -> None:
+        """Take the terminal, if it can be had."""
+        super().start_application_mode()  # type: ignore[no-untyped-call]
+        self._has_terminal = self._is_drawing
+
+    def stop_application_mode(self) -> None:
+        """Give the terminal back, unless it is given back already: it may be somebody else's by now."""
+        if self._has_terminal:
+            super().stop_application_mode()
+            self._has_terminal = False
+        if self._is_ending:
+            signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+
     def _sigtstp_application(self, *_: object) -> None:
         """Give the terminal back and stop; what runs when the signal comes may be in the middle of a write."""
         if self._auto_restart:
-            self._loop.call_soon_threadsafe(super()._sigtstp_application)
+            self._loop.call_soon_threadsafe(self._give_terminal_and_stop)
         else:
+            super()._sigtstp_application()
+
+    def _give_terminal_and_stop(self) -> None:
+        if not self._is_ending:
             super()._sigtstp_application()
 
     def _sigcont_application(self, *_: object) -> None:
@@ -125,6 +160,8 @@ class TerminalDriver(LinuxDriver):
         self._loop.call_soon_threadsafe(self._take_terminal_again)
 
     def _take_terminal_again(self) -> None:
+        if self._is_ending:
+            return
         if self._is_drawing:
             # SIGSTOP came from outside. Taken a second time, the app's own modes would pass for those from before it.
             self._must_signal_resume = True

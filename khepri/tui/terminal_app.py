@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+from rich.console import RenderableType
 from textual.app import App
 from textual.filter import LineFilter
 
@@ -37,6 +38,7 @@ class TerminalApp(App[int]):
 
     def _fatal_error(self) -> None:
         # Textual would print all local variables. Whoever runs the app says what went wrong, once the screen is gone.
+        self._begin_to_end()
         self._close_messages_no_wait()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
@@ -51,6 +53,11 @@ class TerminalApp(App[int]):
         loop.add_signal_handler(signal.SIGTERM, self.leave, _TERMINATED)
         loop.add_signal_handler(signal.SIGHUP, self.leave, _HUNG_UP)
         loop.add_signal_handler(signal.SIGINT, self.action_interrupt)
+        # The loop hears of a signal later, and by then the one that often follows would have stopped the app again, or
+        # taken the terminal: whoever ends a job that may be stopped lets it continue at once.
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda *_: self._begin_to_end())
+            signal.siginterrupt(number, False)
 
     def action_interrupt(self) -> None:
         """Do what an interrupt asks for: leave."""
@@ -59,6 +66,15 @@ class TerminalApp(App[int]):
     def leave(self, code: int) -> None:
         """End the app with an exit code."""
         self.exit(code)
+
+    def exit(self, result: int | None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
+        """End the app; nothing takes the terminal from here on."""
+        self._begin_to_end()
+        super().exit(result, return_code, message)
+
+    def _begin_to_end(self) -> None:
+        if isinstance(self._driver, TerminalDriver):
+            self._driver.begin_to_end()
 
     @contextmanager
     def suspend(self) -> Iterator[None]:
