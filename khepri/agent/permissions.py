@@ -15,6 +15,7 @@ from pathspec import GitIgnoreSpec
 from khepri.agent.readings import Clarity
 from khepri.agent.shell_reading import read_line
 from khepri.agent.shell_words import Word
+from khepri.repo.shell import is_bash
 
 
 class Verdict(IntEnum):
@@ -84,7 +85,7 @@ class Permissions:
 
         Where it is not clear what a line runs, no rule allows it, and it is denied if it may be something denied.
         """
-        reading = read_line(command)
+        reading = read_line(command, in_bash=is_bash())
         denials = [rule for rule in self._of("command") if rule.verdict is Verdict.DENY]
         possible = denials
         if reading.clarity is not Clarity.OPAQUE:

@@ -29,7 +29,7 @@ from khepri.agent.known_programs import (
 from khepri.agent.option_words import GIT_OPTIONS, LINE_BEHIND, after_options
 from khepri.agent.readings import OPAQUE, Clarity, Reading, clarity_of, hidden, suffixes
 from khepri.agent.shell_words import Assignment, SimpleCommand, Word, parse_line
-from khepri.agent.wrappers import PATHS, RENAMING, SHELLS, WRAPPERS, Wrapper
+from khepri.agent.wrappers import BASH, PATHS, RENAMING, SHELLS, UNLIKE_SH, WRAPPERS, Wrapper
 
 _MOST_DEPTH: Final = 6
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)\+?=")
@@ -45,6 +45,8 @@ class _Place:
     """How many lines and wrappers it stands in."""
     given: Word | None = None
     """What these give it on its standard input."""
+    in_bash: bool = True
+    """False if another shell may read the line."""
 
     def deeper(self) -> "_Place":
         return replace(self, depth=self.depth + 1)
@@ -53,14 +55,19 @@ class _Place:
         return words if self.given is None else [*words, self.given]
 
 
-def read_line(line: str) -> Reading:
-    """Return what a shell line runs."""
-    return _line(line, _Place())
+def read_line(line: str, *, in_bash: bool = True) -> Reading:
+    """Return what a shell line runs.
+
+    Args:
+        line: The line.
+        in_bash: False if another shell may run it, which knows nothing but what POSIX says.
+    """
+    return _line(line, _Place(in_bash=in_bash))
 
 
 def _line(line: str, place: _Place) -> Reading:
     parsed = parse_line(line) if place.depth <= _MOST_DEPTH else None
-    if parsed is None:
+    if parsed is None or (parsed.is_for_bash and not place.in_bash):
         return OPAQUE
     reading = Reading(clarity=Clarity.CLEAR if all(map(is_harmless_output, parsed.written)) else Clarity.PARTLY)
     for command in parsed.commands:
@@ -98,7 +105,7 @@ def _words(words: Sequence[Word], place: _Place) -> Reading:
     if name in SHELLS:
         return seen + _shell(name, words, place)
     if wrapper is not None and _is_wrapped(wrapper, words):
-        return seen + _behind(name, wrapper, words, place)
+        return seen + _behind(name, wrapper, words, place if name == "env" else replace(place, in_bash=False))
     if name in (".", "source"):
         return own + _sourced(words[1:])
     if name in RENAMING:
@@ -208,7 +215,9 @@ def _shell(name: str, words: Sequence[Word], place: _Place) -> Reading:
     if not is_known:
         return OPAQUE
     if lines is not None and LINE_BEHIND in lines:
-        return _joined(rest[:1], place) if rest else OPAQUE
+        if not rest or name in UNLIKE_SH:
+            return OPAQUE
+        return _joined(rest[:1], replace(place, in_bash=name in BASH))
     return Reading((tuple(words),)) + _sourced(rest)
 
 

@@ -23,6 +23,8 @@ _BUILTINS: Final = frozenset({"declaration_command", "unset_command", "test_comm
 _SUBSTITUTION: Final = re.compile(rb"`|\$\(|[<>]\(")
 """Marks behind which a command may stand."""
 _WORD_ENDS: Final = frozenset({b" ", b"\t", b"\n", b";", b"&", b"|", b"(", b")", b"`"})
+_REPLACED: Final = frozenset({"string", "translated_string", "heredoc_body"})
+_FOR_BASH: Final = frozenset("ansi_c_string extglob_pattern (( [[ $[ <( >( <<< &> &>> |& ;& ;;&".split())
 _OPENING: Final = frozenset({"`", "$(", "$((", "<(", ">("})
 _RAW: Final = frozenset({"raw_string", "ansi_c_string", "comment"})
 _QUOTED: Final = frozenset({"string_content", "heredoc_content", "heredoc_body"})
@@ -69,6 +71,8 @@ class ShellLine:
     """Outer ones first."""
     written: tuple[Word, ...]
     """The files into which it redirects something."""
+    is_for_bash: bool
+    """True if a shell that knows nothing but what POSIX says takes it apart in another way."""
 
 
 def parse_line(line: str) -> ShellLine | None:
@@ -82,11 +86,11 @@ def parse_line(line: str) -> ShellLine | None:
     code, root = _parsed(whole)
     if root.has_error or any(_lost(code, root)):
         return None
-    if any(_swallows_words(node) or _begins_within_word(code, node) for node in nodes_of(root)):
+    if any(_swallows_words(node) or _begins_within_word(code, node) or _has_quote(node) for node in nodes_of(root)):
         return None
     if not all(_is_read(code, mark.start(), root) for mark in _SUBSTITUTION.finditer(code)):
         return None
-    return ShellLine(tuple(_commands(root)), tuple(_written(root)))
+    return ShellLine(tuple(_commands(root)), tuple(_written(root)), any(map(_is_for_bash, nodes_of(root))))
 
 
 def _parsed(code: bytes) -> tuple[bytes, "Node"]:
@@ -103,6 +107,16 @@ def _begins_within_word(code: bytes, node: "Node") -> bool:
         return False
     before = code[: node.start_byte]
     return bool(before) and (before[-1:] not in _WORD_ENDS or before[-2:-1] == b"\\")
+
+
+def _has_quote(node: "Node") -> bool:
+    """Return True for a ``'`` in a replacement in quotes, which is a quote to bash unless it is told to be like sh."""
+    return node.type == "expansion" and "'" in text_of(node) and any(each.type in _REPLACED for each in outwards(node))
+
+
+def _is_for_bash(node: "Node") -> bool:
+    """Return True for what has a meaning of its own in bash."""
+    return node.type in _FOR_BASH or (node.type == "expansion" and any(mark in text_of(node) for mark in "'\"\\"))
 
 
 def _lost(code: bytes, root: "Node") -> Iterator[int]:

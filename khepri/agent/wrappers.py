@@ -192,6 +192,10 @@ _SHELL: Final = Wrapper(
 _NAMES: Final = ("sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "yash", "csh", "tcsh")
 SHELLS: Final = dict.fromkeys(_NAMES, _SHELL) | {"fish": Wrapper(flags="ilnPNc")}
 """By their names, with their options; ``-c`` means that the first word behind the options is a line."""
+BASH: Final = frozenset({"bash", "rbash"})
+"""Shells that read a line as it is read here."""
+UNLIKE_SH: Final = frozenset({"csh", "tcsh", "fish", "zsh"})
+"""Shells that take a line apart in another way."""
 RENAMING: Final = frozenset({"alias", "hash", "enable"})
 """Builtins after which a name may mean another command."""
 PATHS: Final = frozenset({"PATH", "IFS", "ENV", "BASH_ENV", "LD_PRELOAD", "LD_LIBRARY_PATH", "PS4", "PROMPT_COMMAND"})

@@ -19,6 +19,7 @@ from typing import Final
 from khepri.egress import confine
 from khepri.repo.process import run_bounded
 from khepri.repo.root import Repository
+from khepri.repo.shell import command_shell
 from khepri.repo.text import printable
 
 _MOST_BYTES: Final = 200_000
@@ -54,7 +55,7 @@ def run_check(
     """
     started_s = time.perf_counter()
     confinement = confine.is_available()
-    shell = ["/bin/sh", "-c", command]
+    shell = [command_shell(), "-c", command]
     with tempfile.TemporaryDirectory(prefix="khepri-check-") as scratch:
         # The caches of the tools would lie in the home folder, which cannot be written.
         caches = {

@@ -1,6 +1,7 @@
 """What is read of a line holds what a real shell runs of it: the shell itself is the oracle."""
 
 import os
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -15,6 +16,7 @@ from khepri.agent.shell_reading import read_line
 
 RULES = Permissions([Rule(Verdict.ALLOW, "command", "*", "test"), Rule(Verdict.DENY, "command", "denied", "test")])
 SHELL = shutil.which("bash") or "/bin/sh"
+OTHER_SHELL = shutil.which("dash") or "/bin/sh"
 READERS = ("make", "sed", "awk", "python3", "perl", "m4", "ed", "tar")
 PROGRAMS = (
     *READERS,
@@ -24,6 +26,7 @@ PROGRAMS = (
     "nice",
     "xargs",
     "sh",
+    "dash",
     "bash",
     "true",
     "echo",
@@ -74,7 +77,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def runs_denied(place: Path, line: str) -> bool:
+def runs_denied(place: Path, line: str, shell: str = SHELL) -> bool:
     """Return True if a real shell comes to run the denied program."""
     work = place / "work"
     shutil.rmtree(work, ignore_errors=True)
@@ -84,7 +87,7 @@ def runs_denied(place: Path, line: str) -> bool:
     ran.unlink(missing_ok=True)
     try:
         subprocess.run(
-            [SHELL, "-c", line],
+            [shell, "-c", line],
             cwd=work,
             env={"PATH": str(place / "bin"), "HOME": str(work), "X": "denied"},
             stdin=subprocess.DEVNULL,
@@ -161,6 +164,47 @@ def test_a_command_is_found_wherever_a_backslash_does_not_join_two_lines(place: 
     assert [line for line in missed if runs_denied(place, line)] == []
 
 
+FOR_BASH = (
+    *(
+        "echo $'a\\' ; denied #'",
+        "((denied))",
+        "[[ a || denied ]]",
+        "[[ a && denied ]]",
+        'echo "${x-\'}"; denied #\'}"',
+    ),
+    *("true &> f denied", "true &>> f denied", "echo $[ 1 ; denied ]", "cat <<E\n${x-'}\nE\ndenied\nE #'}\nE\n"),
+    *("[[ a > f || denied ]]", "[[ ( a || denied ) ]]", "((1)); ((denied))", "for ((;denied;)); do true; done"),
+    *("x=${A-$'\\'}; denied #'}", "cat <<$'E\\'\ndenied\nE\\'\n", "true |& denied", "cat <<< denied", "true <(denied)"),
+    *(
+        'echo "${x#\'}"; denied #\'}"',
+        'set -o posix\necho "${x-\'}"; denied #\'}"',
+        'echo "${x-${y-\'}}"; denied #\'}}"',
+    ),
+)
+
+
+@pytest.mark.parametrize("around", ["{}", "eval {}", "sh -c {}", "dash -c {}", "bash -c {}", "timeout 5 sh -c {}"])
+@pytest.mark.parametrize("shell", [SHELL, OTHER_SHELL])
+def test_what_another_shell_runs_is_denied_too(place: Path, shell: str, around: str) -> None:
+    for line in FOR_BASH:
+        whole = around.format(line if around == "{}" else shlex.quote(line))
+        reading = read_line(whole, in_bash=shell == SHELL)
+        parts = (*reading.commands, *reading.guesses)
+        if reading.clarity is not Clarity.OPAQUE and not any(words[0].text == "denied" for words in parts):
+            assert not runs_denied(place, whole, shell), whole
+
+
+def test_what_means_another_thing_to_another_shell_is_clear_to_bash_alone() -> None:
+    for line in ("[[ -f a && -f b ]]", "echo $'a'", "((1 + 1))", "a <<< b", "a &> f", "a |& b"):
+        assert read_line(line).clarity is Clarity.CLEAR
+        assert read_line(line, in_bash=False).clarity is Clarity.OPAQUE
+        assert read_line(f"sh -c {shlex.quote(line)}").clarity is Clarity.OPAQUE
+    for line in ("a && b || c", "a > f 2>&1", 'a "$(b)" ${X:-x} "${X#y}"', "for x in a b; do c $x; done"):
+        assert read_line(line, in_bash=False) == read_line(line)
+    for shell in ("zsh", "fish", "csh"):
+        assert read_line(f"{shell} -c 'a b'").clarity is Clarity.OPAQUE
+
+
 def test_a_joined_line_is_read_and_a_comment_is_none_of_it() -> None:
     rules = Permissions([Rule(Verdict.ALLOW, "command", "pytest", "test"), Rule(Verdict.DENY, "command", "rm", "test")])
     for line in ("pytest \\\n  -q", "py\\\ntest 'x' \\\n-q # rm", "pytest # rm \\", "pytest 'a\\\nb' <<'E'\nx\\\nE\n"):
@@ -180,6 +224,12 @@ def test_what_a_program_is_given_to_run_is_denied(place: Path) -> None:
     ran = [line for line in lines if runs_denied(place, line)]
     assert [line for line in ran if RULES.command(line).verdict is not Verdict.DENY] == []
     assert ran
+
+
+@pytest.mark.skipif(shutil.which("dash") is None, reason="there is no dash")
+def test_the_oracle_notices_what_bash_reads_in_another_way(place: Path) -> None:
+    differ = [line for line in FOR_BASH if runs_denied(place, line, OTHER_SHELL) and not runs_denied(place, line)]
+    assert len(differ) > 5
 
 
 @pytest.mark.parametrize("line", ["denied", "true | xargs -I@ denied", "sh -c 'env denied'", "X=1; $(echo denied)"])

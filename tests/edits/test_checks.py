@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -42,6 +43,11 @@ def repository(tmp_path: Path) -> Repository:
 def test_a_check_passes_or_fails(repository: Repository, command: str, passed: bool, summary: str) -> None:
     outcome = run_check(repository, command, 1.0 if "stopped" in summary else 60.0)
     assert (outcome.passed, outcome.summary) == (passed, summary)
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+def test_a_check_is_run_by_the_shell_that_its_rules_are_read_for(repository: Repository) -> None:
+    assert run_check(repository, "[[ a < b && ! -e b ]] && (( 1 < 2 ))", 60.0).passed
 
 
 def test_what_it_prints_is_harmless_and_cut(repository: Repository) -> None:
