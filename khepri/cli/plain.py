@@ -192,8 +192,10 @@ def _follow(task: Task) -> None:
             for event in task.events():
                 printer.handle(event)
         except CancelledError:
+            printer.end_line()
             _say("stopped")
         except KhepriError as error:
+            printer.end_line()
             _say_error(error)
 
 
@@ -202,41 +204,43 @@ class _Printer:
 
     def __init__(self) -> None:
         self._said_s = 0.0
+        self._is_within_line = False
 
     def handle(self, event: Event) -> None:
         """Print one event, if there is something to say about it."""
         match event:
             case ModelLoading(model, doing):
-                _say(f"{doing} {model}")
+                self._say(f"{doing} {model}")
             case PrefillProgress() if event.done_tokens < event.total_tokens:
                 self._say_progress(event)
             case ToolFinished(tool=tool, arguments=arguments):
-                _say(f"step: {describe_call(tool, arguments)}: {describe_outcome(event)}")
+                self._say(f"step: {describe_call(tool, arguments)}: {describe_outcome(event)}")
             case Notice(text):
-                _say(f"note: {text}")
+                self._say(f"note: {text}")
             case Compacting():
-                _say(describe_compacting(event))
+                self._say(describe_compacting(event))
             case Compacted(summary, _, before, after):
-                _say(f"{before:,} tokens became {after:,}:\n{summary.rstrip()}")
+                self._say(f"{before:,} tokens became {after:,}:\n{summary.rstrip()}")
             case AnswerDelta(text):
-                _write(printable(text))
+                self._write(printable(text))
             case PlanMade(steps):
-                _say("\n".join(["plan:", *(f"  {number}. {step}" for number, step in enumerate(steps, 1))]))
+                self._say("\n".join(["plan:", *(f"  {number}. {step}" for number, step in enumerate(steps, 1))]))
             case StepFinished(number, total, text):
-                _say(f"step {number} of {total}: {text}")
+                self._say(f"step {number} of {total}: {text}")
             case ReviewRequested(review):
+                self.end_line()
                 review.answer(ask_about(review.changes, Console(stderr=True)))
             case ChangesApplied(_, changes):
-                _say(f"wrote {counted(len(changes.files), 'file')}; /undo takes it back")
+                self._say(f"wrote {counted(len(changes.files), 'file')}; /undo takes it back")
             case CheckFinished(command, _, summary, output):
-                _say(f"{command}: {summary}\n{output}")
+                self._say(f"{command}: {summary}\n{output}")
             case Finished(stop_reason="compacted"):
                 pass
             case Finished():
-                _write("\n")
+                self.end_line()
                 if event.stop_reason != "answered":
-                    _say(f"ended: {event.stop_reason.replace('_', ' ')}")
-                _say(summarize(event))
+                    self._say(f"ended: {event.stop_reason.replace('_', ' ')}")
+                self._say(summarize(event))
             case _:
                 pass
 
@@ -245,7 +249,21 @@ class _Printer:
         left = event.total_tokens - event.done_tokens
         if left > _LEAST_PROGRESS_S * event.tokens_per_s > 0 and now_s - self._said_s > _PROGRESS_S:
             self._said_s = now_s
-            _say(f"reading {left:,} tokens, about {left / event.tokens_per_s:.0f} seconds")
+            self._say(f"reading {left:,} tokens, about {left / event.tokens_per_s:.0f} seconds")
+
+    def end_line(self) -> None:
+        """Let what comes next begin a line."""
+        if self._is_within_line:
+            self._write("\n")
+
+    def _say(self, text: str) -> None:
+        self.end_line()
+        _say(text)
+
+    def _write(self, text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        self._is_within_line = not text.endswith("\n") if text else self._is_within_line
 
 
 @contextmanager
@@ -296,8 +314,3 @@ def _say(text: str) -> None:
 def _say_error(error: BaseException) -> None:
     message, hint = describe_error(error)
     _say(f"error: {message}" + (f"\n  {hint}" if hint else ""))
-
-
-def _write(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()

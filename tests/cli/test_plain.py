@@ -1,7 +1,13 @@
 """The conversation line by line, as a real process: the same commands, nothing drawn over, resumed and exported."""
 
 import json
+from collections.abc import Iterator
 
+import pytest
+
+from khepri.agent.events import AnswerDelta, Event, Notice
+from khepri.cli import plain
+from khepri.errors import CancelledError
 from tests.support.command import Command
 
 
@@ -95,3 +101,25 @@ def test_the_machine_is_checked_with_the_model_of_the_conversation(khepri: Comma
     assert "all in all: " in report
     assert "terminal: " not in said
     assert "examining" not in said
+
+
+def test_what_is_said_within_an_answer_begins_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def events() -> Iterator[Event]:
+        yield AnswerDelta("is a class that", 4, 1.0)
+        yield Notice("the answer was cut")
+        yield AnswerDelta("goes on\n", 6, 1.0)
+        yield Notice("all of it is there")
+        yield AnswerDelta("half", 7, 1.0)
+        raise CancelledError("stopped")
+
+    class Told:
+        def events(self) -> Iterator[Event]:
+            return events()
+
+        def cancel(self) -> None:
+            raise AssertionError("nobody stops it")
+
+    plain._follow(Told())  # type: ignore[arg-type]
+    assert capsys.readouterr().out == (
+        "is a class that\nnote: the answer was cut\ngoes on\nnote: all of it is there\nhalf\nstopped\n"
+    )
