@@ -297,6 +297,8 @@ class Conversation:
             UsageError: There are not so many.
         """
         said = self.history.turns
+        if not said:
+            raise UsageError("nothing has been said yet, so there is nothing to take back", "ask something first")
         if not 1 <= turns <= len(said):
             raise UsageError(
                 f"{counted(len(said), 'turn')} can be taken back", "see them above; /rewind takes the last one"

@@ -54,7 +54,7 @@ def said(app: KhepriApp) -> str:
         ("/refactor", "there is no task"),
         ("/theme nothing", "no theme"),
         ("/nothing", "no command /nothing"),
-        ("/rewind", "0 turns can be taken back"),
+        ("/rewind", "there is nothing to take back"),
         ("/add nothing", "Tab completes them"),
         ("/resume nothing", "no session of this repository begins with"),
     ],

@@ -2,9 +2,11 @@
 
 import pytest
 from textual.app import App
+from textual.widgets._footer import FooterKey
 
 from khepri.agent.events import DrafterFigures, Finished, Timing, Usage
 from khepri.tui.screens.stats import Stats
+from tests.tui.conftest import MakeApp, running, wait_until
 
 
 def finished(acceptance_rate: float | None, tokens_per_s: float = 20.0, *drafts: DrafterFigures) -> Finished:
@@ -30,6 +32,17 @@ async def test_a_plot_without_a_value_says_so(turns: list[Finished], untold: lis
         shown = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
     assert shown.count("none yet") == len(untold)
     assert all(title in shown for title in untold)
+
+
+async def test_the_key_that_leaves_is_named(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app, (60, 18)) as pilot:
+        app.push_screen(Stats([finished(None)]))
+        await wait_until(pilot, lambda: bool(app.screen.query(FooterKey)))
+        named = {key.description: key.key_display for key in app.screen.query(FooterKey)}
+        assert named["Close"] == "esc"
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: not isinstance(app.screen, Stats))
 
 
 async def test_a_share_is_drawn_of_a_hundred() -> None:

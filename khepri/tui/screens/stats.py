@@ -7,7 +7,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Grid
 from textual.screen import ModalScreen
-from textual.widgets import Label
+from textual.widgets import Footer, Label
 from textual_plotext import PlotextPlot
 
 from khepri.agent.events import Finished
@@ -30,6 +30,7 @@ class Stats(ModalScreen[None]):
         with Grid():
             for _ in plots(self._finished):
                 yield PlotextPlot()
+        yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
         """Draw the plots."""
