@@ -34,14 +34,15 @@ async def test_a_plot_without_a_value_says_so(turns: list[Finished], untold: lis
     assert all(title in shown for title in untold)
 
 
-async def test_the_key_that_leaves_is_named(make_app: MakeApp) -> None:
+@pytest.mark.parametrize("key", ["escape", "ctrl+c"])
+async def test_the_key_that_leaves_is_named(make_app: MakeApp, key: str) -> None:
     app = make_app()
     async with running(app, (60, 18)) as pilot:
         app.push_screen(Stats([finished(None)]))
         await wait_until(pilot, lambda: bool(app.screen.query(FooterKey)))
         named = {key.description: key.key_display for key in app.screen.query(FooterKey)}
         assert named["Close"] == "esc"
-        await pilot.press("escape")
+        await pilot.press(key)
         await wait_until(pilot, lambda: not isinstance(app.screen, Stats))
 
 

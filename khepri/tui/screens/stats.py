@@ -18,7 +18,7 @@ from khepri.repo.text import counted
 class Stats(ModalScreen[None]):
     """The figures of a session, with a plot for each."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter,ctrl+c", "dismiss", "Close", id="stats.close")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "dismiss", "Close", id="stats.close")]
 
     def __init__(self, finished: Sequence[Finished]) -> None:
         super().__init__()
