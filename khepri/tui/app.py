@@ -336,7 +336,7 @@ class KhepriApp(TerminalApp):
             self.say(UserEntry(text))
             self.turns.watch(outcome.task)
             self._names_are_old = True
-            self._resume_frames()
+            self._follow()
 
     def _say_note(self) -> None:
         note = self.conversation.take_note()
@@ -362,12 +362,14 @@ class KhepriApp(TerminalApp):
         if question is not None:
             self.say(UserEntry(question.text))
             self._say_note()
-            self._resume_frames()
+            self._follow()
         self.status.change(queued=len(self.turns.waiting))
 
-    def _resume_frames(self) -> None:
+    def _follow(self) -> None:
+        """Show what happens in the turn that has begun, without the figures of the one before."""
         assert self._frames is not None
         self._frames.resume()
+        self.status.change(speed="", cache="")
 
     def _frame(self) -> None:
         """Show what has happened since the last frame."""
