@@ -5,6 +5,7 @@ each of them fulfils in its way.
 """
 
 import fnmatch
+import os
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -188,8 +189,7 @@ def _export(conversation: Conversation, argument: str) -> Outcome:
     path = Path(words[0] if words else _unused_name(conversation.repository.root, history.session_id, suffix))
     path = conversation.repository.root / path.expanduser()
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(export(history, wanted))
+        _write_anew(path, export(history, wanted))
     except FileExistsError:
         raise UsageError(f"{path} exists", "name another file: /export json FILE") from None
     except OSError as error:
@@ -197,6 +197,14 @@ def _export(conversation: Conversation, argument: str) -> Outcome:
             f"{path} cannot be written: {error.strerror}", "name another file: /export json FILE"
         ) from None
     return Outcome(f"Exported to `{path}`.")
+
+
+def _write_anew(path: Path, text: str) -> None:
+    """Write a file that is not there yet, for the user's eyes only as the session is."""
+    with os.fdopen(
+        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w", encoding="utf-8"
+    ) as file:
+        file.write(text)
 
 
 def _unused_name(folder: Path, session_id: str, suffix: str) -> str:

@@ -361,6 +361,31 @@ ALLOWED = (
         *("git config core.pager x", "git an-alias", "git bisect run ./x", "git rebase -x ./x a", "git grep -O./x a"),
         *("git submodule foreach ./x", "git clone -u ./x a b", "git difftool", "git -c alias.x=y x"),
         *("find . -exec x {} +", "find . -execdir sh -c x \\;"),
+        *(
+            "make --eval='x:;y'",
+            "make --ev x:",
+            "make -kE 'x:;y'",
+            "make SHELL=/tmp/x",
+            "make SHELL:=./x t",
+            "make CC=x",
+        ),
+        *(
+            "make 'X!=y'",
+            "make X='$(shell y)'",
+            "make X='a;y'",
+            "make RUN=/e/x",
+            "make .SHELLFLAGS=x",
+            "make MAKEFLAGS=-E",
+        ),
+        *("GNUMAKEFLAGS=--eval=x make", "pytest -opythonpath=/tmp", "pytest -o pythonpath=/tmp", "pytest @/tmp/args"),
+        *(
+            "pytest -qo addopts=-px",
+            "pytest --override-ini=testpaths=/e",
+            "pytest -o 'testpaths=t /e'",
+            "pytest --tx x",
+        ),
+        *("python -m pytest -opythonpath=/e", "python -m pytest /e", "python -mpytest @a", "python -m tox -x a.b=c"),
+        *("tox exec -- x", "tox -x testenv.commands=x", "timeout 5 make --eval x"),
     ],
 )
 def test_a_rule_for_a_program_allows_nothing_that_it_is_told_to_run(command: str) -> None:
@@ -372,6 +397,17 @@ def test_a_rule_for_a_program_allows_nothing_that_it_is_told_to_run(command: str
     "command",
     [
         *("make", "make -f build.mk -j4 DESTDIR=/tmp/x install", "make -C sub test", "tox -e py", "pytest -q tests"),
+        *(
+            "make X=1 TEST=tests/a.py PREFIX=/usr -k",
+            "make -j 4 ARGS='-x -q'",
+            "pytest -o addopts= -q",
+            "tox -e py -- -x",
+        ),
+        *(
+            "pytest -p no:cacheprovider -k 'a or b' -o log_cli=true",
+            "pytest --run-slow",
+            "python -m pytest -q tests -x",
+        ),
         *("cd sub && make", "env -C sub make", "git -C sub status", "python x.py /etc/hosts", "python -m pytest"),
         *(
             "python -V",
@@ -433,6 +469,12 @@ def test_a_denied_subcommand_is_found_behind_a_program_of_unknown_habits() -> No
 def test_a_line_of_ten_thousand_words_is_read() -> None:
     line = f"a-program '{'x ' * 10_000}rm y'"
     assert Permissions(DENY_RM).command(line).verdict is Verdict.DENY
+
+
+def test_what_a_program_of_the_folder_is_told_to_run_is_denied() -> None:
+    for line in ("make --eval='x:;rm y'", "make -f /e/M RUN=rm", "make -E 'x:;rm y'", "tox -c /e/x -x a.commands=rm"):
+        assert Permissions(DENY_RM, is_approved=True).command(line).verdict is Verdict.DENY
+    assert Permissions(DENY_RM, is_approved=True).command("make CC=clang check").verdict is Verdict.ALLOW
 
 
 def test_every_part_of_a_line_has_to_be_allowed() -> None:

@@ -3,7 +3,7 @@
 Nothing that a model says, no time, no id and no path is in a picture.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -11,9 +11,10 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from khepri.agent.events import Compacted, Compacting
+from khepri.agent.session import Session
 from khepri.edits.review import Review
 from khepri.models.layouts import Store
-from khepri.models.stores import Model
+from khepri.models.stores import Model, default_model
 from khepri.tui.app import KhepriApp
 from khepri.tui.screens.picker import Picker
 from khepri.tui.screens.review import ReviewScreen
@@ -52,13 +53,17 @@ Do = Callable[[KhepriApp], object]
 IsSo = Callable[[KhepriApp], bool]
 
 
-def settled(do: Do, is_so: IsSo = lambda app: True) -> Callable[..., object]:
+def nothing(app: KhepriApp) -> None:
+    """Do nothing."""
+
+
+def settled(do: Do, is_so: IsSo = lambda app: True, activity: str = "") -> Callable[..., Awaitable[None]]:
     """Return what runs before a picture: everything that comes late has come, and nothing blinks or vanishes."""
 
     async def run(pilot: Pilot[int]) -> None:
         app = pilot.app
         assert isinstance(app, KhepriApp)
-        await wait_until(pilot, lambda: app.status.status.activity == "" and bool(app._names.symbols))
+        await wait_until(pilot, lambda: app.status.status.activity == activity and bool(app._names.symbols))
         do(app)
         await wait_until(pilot, lambda: is_so(app))
         fields = (app.composer, *app.screen.query(Input))
@@ -145,6 +150,47 @@ def test_what_a_command_shows_looks_the_same(
     app = make_app(record(root, 3))
     run = settled(lambda running: running.run_command(command), is_so)
     assert snap_compare(app, terminal_size=(100, 30), run_before=run)
+
+
+@pytest.mark.parametrize(
+    ("found", "closes"),
+    [((), False), (MODELS[1:], False), (MODELS[1:], True)],
+    ids=["none found", "one found", "one found and not chosen"],
+)
+def test_a_first_run_looks_the_same(
+    snap_compare: SnapCompare,
+    make_app: MakeApp,
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    found: tuple[Model, ...],
+    *,
+    closes: bool,
+) -> None:
+    def no_model(name: str) -> Session:
+        default_model({}, root)
+        raise AssertionError("there is none")
+
+    async def look(pilot: Pilot[int]) -> None:
+        asks = settled(nothing, is_open(Picker) if found else shows("models pull"), "no model")
+        await asks(pilot)
+        if closes:
+            await pilot.press("escape")
+            await settled(nothing, lambda app: not is_open(Picker)(app), "no model")(pilot)
+
+    monkeypatch.setattr("khepri.models.stores.discover", lambda: found)
+    app = make_app()
+    app.conversation._open_session = no_model
+    assert snap_compare(app, terminal_size=(100, 40), run_before=look)
+
+
+def test_an_export_looks_the_same(
+    snap_compare: SnapCompare, make_app: MakeApp, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The path is said in full, and the folder of a test has another name each time.
+    monkeypatch.setattr("khepri.agent.commands._write_anew", lambda path, text: None)
+    app = make_app(record(root, 3))
+    export = settled(lambda running: running.run_command("/export /home/me/talk.md"), shows("Exported to"))
+    assert snap_compare(app, terminal_size=(100, 30), run_before=export)
 
 
 def test_a_copy_looks_the_same(
