@@ -5,12 +5,19 @@ where an error comes between two of them, or where a function inside sees the na
 """
 
 import ast
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from khepri.edits.binding import stored_in, surely_bound, surely_bound_before
 from khepri.edits.change import FileChange
 from khepri.edits.exact import replace_text
+from khepri.edits.imports import Modules
+from khepri.edits.inline_names import top_level_names
+from khepri.edits.locate import Source
+from khepri.edits.mentions import public_names, uses_of
+from khepri.edits.workspace import Workspace
 from khepri.repo.text import decode
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -29,6 +36,8 @@ class _Made:
     """Where the call stands."""
     caller: _Function | None
     """The innermost function around the call; None at the top level."""
+    loop: ast.For | ast.AsyncFor | ast.While | None
+    """The outermost loop around it there."""
 
     @property
     def parameters(self) -> list[str]:
@@ -66,7 +75,32 @@ def unlike(change: FileChange, name: str) -> str:
     made = _made(change, name)
     if made is None:
         return ""
-    return _misfit(made, name) or _unbound(made) or _interrupted(made) or _seen(made)
+    return _misfit(made, name) or _unbound(made) or _carried(made) or _interrupted(made) or _seen(made)
+
+
+def misshapen(before: str, after: str) -> str:
+    """Return why lines did not stay what they were where they are now: their blocks, or the texts in them."""
+    try:
+        texts = _texts(after)
+    except (SyntaxError, ValueError, RecursionError):
+        return "the lines cannot be indented as they have to be there"
+    changed = _texts(before) - texts
+    return "a string over several lines would be another one there" if changed else ""
+
+
+def taken_away(workspace: Workspace, source: Source, after: str) -> str:
+    """Return which name of a module would be gone that another file may have from there; empty for none."""
+    own = [top_level_names(ast.parse(text)) for text in (source.text, after)]
+    stem = Modules(workspace).name(source.path).rpartition(".")[2]
+    for name in sorted(own[0] - own[1]):
+        if name in public_names(source.text):
+            return f"{name} of its __all__ would be gone"
+        for path in workspace.files():
+            data = workspace.read(path) if path.endswith(".py") and path != source.path else None
+            text = decode(data).text if data is not None and name.encode() in data and stem.encode() in data else ""
+            if lines := uses_of(text, name):
+                return f"{name} would be gone from the module, and {path}:{lines[0]} may have it from there"
+    return ""
 
 
 def _made(change: FileChange, name: str) -> _Made | None:
@@ -80,13 +114,14 @@ def _made(change: FileChange, name: str) -> _Made | None:
     calls = [node for node in new if isinstance(node, ast.Call) and _name_of(node.func) == name]
     if not functions or not calls:
         return None
-    statement = caller = None
+    statement = caller = loop = None
     node: ast.AST = calls[0]
     while node in parent_of and caller is None:
         node = parent_of[node]
         statement = statement or (node if isinstance(node, ast.stmt) else None)
+        loop = node if isinstance(node, ast.For | ast.AsyncFor | ast.While) else loop
         caller = node if isinstance(node, _Function) else None
-    return _Made(functions[0], calls[0], statement, caller) if statement is not None else None
+    return _Made(functions[0], calls[0], statement, caller, loop) if statement is not None else None
 
 
 def _name_of(function: ast.expr) -> str:
@@ -94,6 +129,11 @@ def _name_of(function: ast.expr) -> str:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name
     return ""
+
+
+def _texts(text: str) -> Counter[str]:
+    nodes = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant))
+    return Counter(repr(node.value) for node in nodes if isinstance(node.value, str | bytes))
 
 
 def _misfit(made: _Made, name: str) -> str:
@@ -146,6 +186,57 @@ def _is_read_at_once(function: _Function, name: str) -> bool:
         if name in _read(parts):
             return True
     return False
+
+
+def _carried(made: _Made) -> str:
+    """Return which name has in the lines, or before them, the value of the pass before of a loop around them."""
+    if made.loop is None:
+        return ""
+    body = made.function.body
+    declared = {each for node in ast.walk(made.function) for each in _declared(node)}
+    stored = stored_in(body) - declared - _bound_on_the_way(body)
+    last = body[-1]
+    returned = _read([last]) if isinstance(last, ast.Return) else frozenset()
+    for name, statement in _reads(body[:-1] if isinstance(last, ast.Return) else body):
+        if name in stored - {*made.parameters}:
+            if name not in surely_bound_before(body, statement, frozenset(made.parameters)):
+                return f"{name} may have its value from the pass before"
+    loop = made.loop
+    known = stored_in([loop.target]) if isinstance(loop, ast.For | ast.AsyncFor) else frozenset()
+    conditions = _read([loop.test]) if isinstance(loop, ast.While) else frozenset()
+    before = {
+        name
+        for name, statement in _reads(loop.body)
+        if statement is not made.statement and name not in surely_bound_before(loop.body, statement, known)
+    }
+    lost = (stored - returned) & (before | conditions)
+    return f"{min(lost)} is needed in the next pass" if lost else ""
+
+
+def _bound_on_the_way(body: Sequence[ast.stmt]) -> set[str]:
+    """Return the names that are bound by what is no statement of its own, right before they are read."""
+    found: set[str] = set()
+    for node in (each for top in body for each in ast.walk(top)):
+        match node:
+            case ast.NamedExpr(target=ast.Name(id=name)):
+                found.add(name)
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                found.add(name)
+            case ast.comprehension(target=target):
+                found |= {each.id for each in ast.walk(target) if isinstance(each, ast.Name)}
+    return found
+
+
+def _reads(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
+    """Yield the names that statements read, each with the innermost statement that reads it."""
+    queue: list[tuple[ast.AST, ast.stmt]] = [(each, each) for each in body]
+    while queue:
+        node, statement = queue.pop()
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield node.id, statement
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id, statement
+        queue += [(child, child if isinstance(child, ast.stmt) else statement) for child in ast.iter_child_nodes(node)]
 
 
 def _interrupted(made: _Made) -> str:

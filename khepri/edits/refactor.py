@@ -10,7 +10,7 @@ from khepri.edits.circles import refuse_circle
 from khepri.edits.coroutines import with_waiting
 from khepri.edits.creation import new_target
 from khepri.edits.exact import replace_text
-from khepri.edits.extraction import called_on_class, unlike
+from khepri.edits.extraction import called_on_class, misshapen, taken_away, unlike
 from khepri.edits.families import overrides
 from khepri.edits.imports import (
     Modules,
@@ -28,6 +28,7 @@ from khepri.edits.locate import Target, find_python, read_python, read_source
 from khepri.edits.mentions import public_names, without_public_name
 from khepri.edits.moving import Module, moved
 from khepri.edits.namesakes import Namesakes
+from khepri.edits.plain_lines import PlainLines
 from khepri.edits.redirection import Move, named_plainly, redirect_imports
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename import Refactoring, check_name, shown
@@ -113,17 +114,29 @@ def extract(workspace: Workspace, path: str, start_line: int, end_line: int, new
         start_line += 1
     while end_line > start_line and not lines[end_line - 1].strip():
         end_line -= 1
-    project = RopeProject(workspace)
+    plain = PlainLines(source.text)
+    shown_as = workspace.fork()
+    shown_as.take(change_set("", [FileChange(source.path, source.data, replace_text(source.data, plain.text))]))
+    project = RopeProject(shown_as)
     title = f"extract {new_name} from {source.path}:{start_line}-{end_line}"
 
     def run() -> "RopeChanges":
         from khepri.edits.rope_extract import extract_function
 
-        start = project.place(source.text, sum(len(line) + 1 for line in lines[: start_line - 1]))
-        end = project.place(source.text, sum(len(line) + 1 for line in lines[:end_line]))
+        rows = plain.text.split("\n")
+        start = project.place(plain.text, sum(len(row) + 1 for row in rows[: plain.line(start_line) - 1]))
+        end = project.place(plain.text, sum(len(row) + 1 for row in rows[: plain.line(end_line)]))
         return extract_function(project.project, project.file(source.path), start, end, new_name)
 
-    extracted = [_spaced(change, new_name) for change in project.change_of(title, run).files]
+    found = project.change_of(title, run)
+    made = [
+        FileChange(each.path, source.data, replace_text(source.data, plain.restored(each.new_text)))
+        for each in found.files
+    ]
+    for change in made:
+        if why := misshapen(source.text, change.new_text) or taken_away(workspace, source, change.new_text):
+            raise EditRefusedError(Refusal.NOT_POSSIBLE, f"{title}: {why}", "choose other lines, or change that first")
+    extracted = [_spaced(change, new_name) for change in made]
     waiting = [with_waiting(change, new_name) for change in extracted]
     changes = change_set(title, [called_on_class(change, new_name) for change in waiting])
     check_imports(workspace, changes)

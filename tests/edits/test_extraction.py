@@ -407,3 +407,93 @@ def test_a_comment_behind_the_lines_goes_along_once(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("def f(a):\n    b = a + 1  # One more.\n    return b\n", encoding="utf-8")
     done = extract(Workspace(Repository.open(tmp_path)), "a.py", 2, 2, "more")
     assert done.changes.files[0].new_text.count("# One more.") == 1
+
+
+def extracted(root: Path, text: str, first: int, last: int, **others: str) -> str:
+    for name, other in others.items():
+        (root / f"{name}.py").write_text(other, encoding="utf-8")
+    (root / "a.py").write_text(text, encoding="utf-8")
+    return extract(Workspace(Repository.open(root)), "a.py", first, last, "part").changes.files[0].new_text
+
+
+LOOP = "def f(xs):\n    last = None\n    for x in xs:\n        {0}\n    return x\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last", "why"),
+    [
+        (
+            LOOP.format("if x:\n            print(last)\n        last = x").replace("    last = None\n", ""),
+            3,
+            5,
+            "last",
+        ),
+        (LOOP.format("print(last)\n        y = x\n        last = y"), 5, 6, "last is needed in the next pass"),
+        (
+            "def f(n):\n    while n:\n        if n > 1:\n            print(m)\n        m = n\n        n -= 1\n",
+            3,
+            5,
+            "m may",
+        ),
+    ],
+)
+def test_what_a_pass_leaves_for_the_next_one_stays(tmp_path: Path, text: str, first: int, last: int, why: str) -> None:
+    with pytest.raises(EditRefusedError, match=why):
+        extracted(tmp_path, text, first, last)
+
+
+@pytest.mark.parametrize(
+    ("body", "first", "last"),
+    [
+        ("x += 1\n        print(x)", 4, 5),
+        ("y = x\n        print([y for y in xs], y)\n        last = y", 4, 5),
+        ("if (n := x) > 1:\n            print(n)", 4, 5),
+        ("try:\n            y = 1 / x\n        except ZeroDivisionError as e:\n            print(e)", 4, 7),
+    ],
+)
+def test_what_every_pass_binds_anew_goes_along(tmp_path: Path, body: str, first: int, last: int) -> None:
+    text = LOOP.format(body) + "print(f([0, 1, 2]))\n"
+    assert output(extracted(tmp_path, text, first, last)) == output(text)
+
+
+@pytest.mark.parametrize("use", ["from a import x\n", "import a\n\nprint(a.x)\n", "from a import *\n\nprint(x)\n"])
+def test_lines_whose_names_another_file_has_stay_at_the_top_level(tmp_path: Path, use: str) -> None:
+    with pytest.raises(EditRefusedError, match="x would be gone"):
+        extracted(tmp_path, "x = 1\ny = 2\nprint(y)\n", 1, 2, b=use)
+    with pytest.raises(EditRefusedError, match="__all__"):
+        extracted(tmp_path, "__all__ = ['x']\nx = 1\ny = 2\nprint(y)\n", 2, 3, b="")
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "text"),
+    [
+        (3, 6, 'def f(a):\n    if a:\n        s = """one\ntwo\n  three"""\n        print(s)\nf(1)\n'),
+        (
+            8,
+            9,
+            'X = b"""\n    a\n"""\n\nclass A:\n    """A\n    B"""\n    def f(a):\n'
+            '        print("""x\n  y""", X)\nA().f()\n',
+        ),
+        (3, 5, 'def f(a):\n\tif a:\n\t\ts = """one\n    two\n\tthree"""\n\t\tprint(s)\nf(1)\n'),
+    ],
+)
+def test_a_string_over_several_lines_stays_what_it_is(tmp_path: Path, first: int, last: int, text: str) -> None:
+    last += first == 8
+    first += first == 8
+    assert output(extracted(tmp_path, text, first, last)) == output(text)
+
+
+def test_an_f_string_over_several_lines_that_would_be_shifted_stays(tmp_path: Path) -> None:
+    text = 'def f(a):\n    if a:\n        s = f"""one\n          {a}\n          two"""\n        print(s)\n'
+    with pytest.raises(EditRefusedError, match="another one there"):
+        extracted(tmp_path, text, 3, 6)
+
+
+def test_a_file_that_is_indented_by_tabs_gets_a_function_with_tabs(tmp_path: Path) -> None:
+    aligned = "\tdef g(self):\n\t\tprint(self,\n\t\t      1)\n"
+    lines = "\t\t\tz = 1\n\t\t\tif z:\n\t\t\t\tprint(z, a)\n"
+    text = f"class A:\n{aligned}\n\tdef f(self, a):\n\t\tif a:\n{lines}\t\treturn 1\n"
+    after = extracted(tmp_path, text, 8, 10)
+    assert "\tdef part(self, a):\n\t\tz = 1\n\t\tif z:\n\t\t\tprint(z, a)\n" in after
+    assert "\t\t\tself.part(a)\n\t\treturn 1\n" in after
+    assert aligned in after
