@@ -8,15 +8,16 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from khepri.agent.interpreters import CODE_FIRST, CODE_MODULES, INTERPRETERS, RUNS_LATER, Interpreter
-from khepri.agent.known_programs import RUNS_FOLDERS, is_harmless_output
+from khepri.agent.known_programs import RUNS_FOLDERS, TAKES_VARIABLES, is_harmless_output, loads_more, runs_own_value
 from khepri.agent.option_words import after_options
-from khepri.agent.readings import OPAQUE, Clarity, Reading, suffixes
-from khepri.agent.shell_words import Word
+from khepri.agent.readings import OPAQUE, Clarity, Reading, hidden, suffixes
+from khepri.agent.shell_words import Assignment, Word
 from khepri.agent.wrappers import Wrapper
 
 _INPUT: Final = re.compile(r"-|-\w*f-|--?[\w-]+=-|.*/(?:dev/(?:stdin|fd)|proc)\b.*")
 """A word that names the standard input, or an open file."""
 _CODE_OPTION: Final = re.compile(r"--(?:eval|print|execute|run)\b")
+_VARIABLE: Final = re.compile(r"([\w.]+)\s*[:?+]*=\s*(.*)", re.DOTALL)
 _INFORMATION: Final = frozenset({"-V", "-VV", "--version", "-h", "--help"})
 _SED: Final = Wrapper(
     flags="nErsuz",
@@ -77,8 +78,11 @@ def _interpreted(known: Interpreter, words: Sequence[Word], given: Word | None) 
             if letter in known.code:
                 return code
             if letter in known.modules:
-                following = words[place].text if place < len(words) else ""
-                return code if (word.text[at:] or following) in CODE_MODULES else None
+                rest = [Word(word.text[at:], True), *words[place:]] if word.text[at:] else words[place:]
+                module = rest[0].text if rest else ""
+                if module in CODE_MODULES:
+                    return code
+                return _made(rest, given) if module in RUNS_FOLDERS else None
             if letter in known.valued:
                 place += not word.text[at:]
                 break
@@ -133,11 +137,16 @@ def _postponed(words: Sequence[Word], given: Word | None) -> Reading | None:
 
 
 def _made(words: Sequence[Word], given: Word | None) -> Reading | None:
-    """Return what is run because of another file or folder than those of the repository; None if there is none."""
+    """Return what is run besides what the files of the repository say; None if there is nothing."""
+    name = words[0].text.rpartition("/")[2]
     if any(_INPUT.fullmatch(word.text) for word in words[1:]):
         return _unseen(given)
     is_elsewhere = any(word.is_literal and not stays_inside(word) for word in words[1:])
-    return Reading(clarity=Clarity.PARTLY) if is_elsewhere else None
+    variables = [match for word in words[1:] if name in TAKES_VARIABLES and (match := _VARIABLE.match(word.text))]
+    is_told = runs_own_value(name, words) or any(
+        loads_more(Assignment(match[1], Word(match[2], True))) for match in variables
+    )
+    return Reading(guesses=hidden(words[1:]), clarity=Clarity.PARTLY) if is_elsewhere or is_told else None
 
 
 def stays_inside(option: Word) -> bool:

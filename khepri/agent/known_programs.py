@@ -48,6 +48,8 @@ GOES: Final = frozenset({"cd", "pushd", "popd"})
 """Commands after which the next ones are run in another folder."""
 RUNS_TARGETS: Final = frozenset({"make", "gmake", "ninja", "tox", "nox"})
 """Programs whose plain words name something in a file of theirs."""
+TAKES_VARIABLES: Final = frozenset({"make", "gmake"})
+"""Those of them whose words set variables for what they run."""
 RUNS_SCRIPTS: Final = frozenset({"python", "pypy", "perl", "ruby", "node", "php", "lua", "luajit", "Rscript"})
 """Interpreters: their words are a script's, unless they are code."""
 RUNS_FOLDERS: Final = frozenset(
@@ -58,6 +60,15 @@ RUNS_FOLDERS: Final = frozenset(
 """Programs that run what files of a folder say: those of the repository, unless a word names others."""
 MORE_POWER: Final = frozenset({"sudo", "doas", "su", "pkexec", "chroot", "unshare", "systemd-run", "ssh"})
 """Wrappers under which a command may do more than it may alone."""
+_MAKE: Final = (
+    r"-\w*E|--ev|[^=]*!=|\.SHELLFLAGS|[^=]+=.*[$`;|&<>\n]"
+    r"|(?!(?:DESTDIR|PREFIX|prefix)\s*:*=)[^=-][^=]*=\s*(?:[/~]|.*\.\.)"
+)
+"""What of make's words is code, or a variable whose value may be a program of another folder, or several commands."""
+_PYTEST: Final = (
+    r"@|--(?:pdbcls|tx)\b|(?:-\w*o|--override-ini=)?(?:pythonpath=|addopts=.|\w+=(?:.*\s)?(?:[/~]|\S*\.\.))"
+)
+"""A file of words, a class to debug with, another interpreter, or a setting that loads more than the repository's."""
 RUNS_VALUE: Final = {
     "": (
         r"--?(?:[\w]+-)*(?:command|cmd|program|prog|exec|execute|toolexec|vettool|rsh|shell|pager|editor|eval|run|hook"
@@ -74,6 +85,16 @@ RUNS_VALUE: Final = {
     "tcpdump": r"-[A-Za-z]*z",
     "apt-get": r"-o",
     "gcc": r"-B|-fplugin|-specs",
+    **dict.fromkeys(("make", "gmake"), _MAKE),
+    **dict.fromkeys(("pytest", "py.test"), _PYTEST),
+    "tox": r"-\w*x|--ov|exec$|e$",
+    "just": r"-\w*c|--(?:set|ch)",
+    "rake": r"-\w*[eEpr]|--req",
+    "cmake": r"-[EPC]|-D\w*(?:COMPILER|LAUNCHER|COMMAND|PROGRAM|TOOLCHAIN)",
+    "meson": r"devenv$",
+    "cargo": r"--config|\+",
+    **dict.fromkeys(("npm", "pnpm", "yarn"), r"--node-options"),
+    "mvn": r"-Dexec\.",
 }
 """The beginning of a word whose value a program runs: by the name of the program, and what most of them call it."""
 SUBSCRIPT: Final = re.compile(r"\[.*(?:\$\(|`)", re.DOTALL)
@@ -82,7 +103,7 @@ SUBSCRIPT: Final = re.compile(r"\[.*(?:\$\(|`)", re.DOTALL)
 _LOADING: Final = re.compile(
     r"PATH|IFS|ENV|BASH_ENV|SHELLOPTS|BASHOPTS|PS4|PROMPT_COMMAND|SHELL|HOME|XDG_CONFIG_HOME|CDPATH|BASH_FUNC_.*"
     r"|(?:LD|DYLD|GIT|PYTEST)_.*|PYTHON(?:HOME|STARTUP|BREAKPOINT|INSPECT|USERBASE|PLATLIBDIR|EXECUTABLE)"
-    r"|.*PAGER|.*EDITOR|VISUAL|BROWSER|LESSOPEN|LESSCLOSE|MAKEFLAGS|MAKEFILES|.*_OPTIONS|RUBYOPT|PERL5(?:OPT|DB)"
+    r"|.*PAGER|.*EDITOR|VISUAL|BROWSER|LESSOPEN|LESSCLOSE|(?:GNU)?MAKEFLAGS|MAKEFILES|.*_OPTIONS|RUBYOPT|PERL5(?:OPT|DB)"
     r"|(?:SSH|SUDO)_ASKPASS|.*_WRAPPER|RUSTC|CC|CXX|CFLAGS|LDFLAGS"
 )
 _SEARCHED: Final = frozenset({"PYTHONPATH", "NODE_PATH", "RUBYLIB", "PERLLIB", "PERL5LIB", "CLASSPATH", "GOFLAGS"})
@@ -101,8 +122,14 @@ def loads_more(variable: Assignment) -> bool:
 
 def runs_value(name: str, words: Sequence[Word]) -> bool:
     """Return True if a program is told by one of its words to run something."""
-    patterns = [re.compile(RUNS_VALUE[key]) for key in dict.fromkeys(("", name)) if key in RUNS_VALUE]
-    return any(pattern.match(word.text) for pattern in patterns for word in words[1:])
+    usual = re.compile(RUNS_VALUE[""])
+    return runs_own_value(name, words) or any(usual.match(word.text) for word in words[1:])
+
+
+def runs_own_value(name: str, words: Sequence[Word]) -> bool:
+    """Return True if a word tells a program to run something in a way of its own."""
+    pattern = re.compile(RUNS_VALUE[name]) if name in RUNS_VALUE else None
+    return pattern is not None and any(pattern.match(word.text) for word in words[1:])
 
 
 def is_harmless_output(file: Word) -> bool:

@@ -401,7 +401,6 @@ def test_a_rule_for_a_program_allows_nothing_that_it_is_told_to_run(command: str
             "make X=1 TEST=tests/a.py PREFIX=/usr -k",
             "make -j 4 ARGS='-x -q'",
             "pytest -o addopts= -q",
-            "tox -e py -- -x",
         ),
         *(
             "pytest -p no:cacheprovider -k 'a or b' -o log_cli=true",
