@@ -22,7 +22,7 @@ def is_fixture(target: Target) -> bool:
     """Tell if a definition is a fixture that is known by the name of its function."""
     tree = _parse(target.source.text)
     return any(
-        node.name == target.name and node.lineno <= target.end_line and _makes_fixture(node, target.name)
+        node.name == target.name and node.lineno <= target.end_line and makes_fixture(node, target.name)
         for node in (ast.walk(tree) if tree is not None else ())
         if isinstance(node, _Function) and node.lineno >= target.start_line
     )
@@ -59,11 +59,11 @@ def _with_uses(text: str, path: str, old: str, new: str) -> str:
     places: list[ast.Name] = []
     for node in ast.walk(tree):
         if isinstance(node, _Function):
-            if _makes_fixture(node, old):
+            if makes_fixture(node, old):
                 raise EditRefusedError(
                     Refusal.AMBIGUOUS, f"{path}:{node.lineno} is another fixture called {old}", "rename that one first"
                 )
-            if (node.name.startswith("test") or _makes_fixture(node)) and not _gives(node, old):
+            if (node.name.startswith("test") or makes_fixture(node)) and not _gives(node, old):
                 places += _asked(node, path, old, new)
         elif isinstance(node, ast.Call) and _is_about_fixtures(node):
             places += [_inside(each) for each in ast.walk(node) if isinstance(each, ast.Constant) and each.value == old]
@@ -88,7 +88,7 @@ def _asked(function: _Function, path: str, old: str, new: str) -> Iterator[ast.N
     yield from (each for each in names if each.id == old)
 
 
-def _makes_fixture(function: _Function, name: str = "") -> bool:
+def makes_fixture(function: _Function, name: str = "") -> bool:
     """Tell if a function is a fixture, and if it is known by ``name``."""
     for decorator in function.decorator_list:
         call = decorator if isinstance(decorator, ast.Call) else None

@@ -6,9 +6,9 @@ from typing import Final
 
 from khepri.edits.inline_calls import calls_of, passed
 
-_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_SCOPES: Final = (*_FUNCTIONS, *_COMPREHENSIONS, ast.ClassDef)
+_SCOPES: Final = (*FUNCTIONS, *_COMPREHENSIONS, ast.ClassDef)
 
 
 def clashing_call(
@@ -43,18 +43,18 @@ def clashing_call(
             if definition is not None and _encloses(scope, definition):
                 break
             if not isinstance(scope, ast.ClassDef) or scope is scopes[0]:
-                taken |= free & _bound_in(scope)
+                taken |= free & bound_in(scope)
         arguments = _used([*passed(function, call).values(), *call.args, *(each.value for each in call.keywords)])
         taken |= arguments & bound
-        caller = next((scope for scope in scopes if isinstance(scope, _FUNCTIONS)), None)
+        caller = next((scope for scope in scopes if isinstance(scope, FUNCTIONS)), None)
         if caller is not None and not isinstance(caller, ast.Lambda):
-            taken |= (_used(caller.body) - _bound_in(caller)) & bound
+            taken |= (_used(caller.body) - bound_in(caller)) & bound
         if taken:
             return call.lineno, min(taken)
     return None
 
 
-def _bound_in(scope: ast.AST) -> set[str]:
+def bound_in(scope: ast.AST) -> set[str]:
     """Return the names that a scope binds itself."""
     found: set[str] = set()
     elsewhere: set[str] = set()
@@ -86,7 +86,7 @@ def _bound_by(node: ast.AST) -> Iterator[str]:
 
 def top_level_names(tree: ast.Module) -> set[str]:
     """Return the names that a module binds at its top level."""
-    return _bound_in(tree)
+    return bound_in(tree)
 
 
 def _used(nodes: list[ast.stmt] | list[ast.expr]) -> set[str]:

@@ -6,13 +6,15 @@ import keyword
 
 from khepri.edits.change import ChangeSet, change_set
 from khepri.edits.families import family_of
+from khepri.edits.imports import star_sources
+from khepri.edits.inline_names import FUNCTIONS, bound_in, top_level_names
 from khepri.edits.locate import Target, find_python
 from khepri.edits.mentions import uses_of
 from khepri.edits.overloads import definitions_of_one
 from khepri.edits.parameters import finished
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename import Refactoring, check_name, shown
-from khepri.edits.signature import edited
+from khepri.edits.signature import Definition, edited
 from khepri.edits.workspace import Workspace
 
 
@@ -59,6 +61,8 @@ def _added(
         if member is not family[0] and not (member.is_override and _knows(lacking[0].text, text)):
             left.append(label)
             continue
+        for each in lacking:
+            _refuse_taking_over(each, name)
         if member is not family[0]:
             followed.append(label)
         one = change_set("", [edited(lacking[0].target.source, [each.insertion(text) for each in lacking])])
@@ -73,6 +77,25 @@ def _added(
         stay = "stays" if len(left) == 1 else "stay"
         notes.append(f"{shown(left)} of the same family {stay} without {name}: a call that passes it would fail there")
     return changes, tuple(notes)
+
+
+def _refuse_taking_over(definition: Definition, name: str) -> None:
+    """Refuse a parameter that would stand for what a body calls so now."""
+    used = definition.uses(name)
+    tree = ast.parse(definition.text)
+    is_known = hasattr(builtins, name) or bool(star_sources(tree, "")) or name in _bound(tree)
+    if used and is_known:
+        raise EditRefusedError(
+            Refusal.NOT_POSSIBLE,
+            f"{definition.target.label} uses another {name} at line {used[0]}, for which the parameter would stand",
+            "choose another name, or rename that one first",
+        )
+
+
+def _bound(tree: ast.Module) -> set[str]:
+    return top_level_names(tree) | {
+        name for node in ast.walk(tree) if isinstance(node, FUNCTIONS) for name in bound_in(node)
+    }
 
 
 def _knows(text: str, parameter: str) -> bool:

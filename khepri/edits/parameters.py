@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 
 from khepri.edits.calls import calls_of
 from khepri.edits.change import ChangeSet, change_set
+from khepri.edits.decorated_parameters import is_asked_for, places_in_cases, refuse_named
 from khepri.edits.families import family_of
 from khepri.edits.found_calls import classes_below, found_calls, found_uses, is_builder
 from khepri.edits.imports import check_imports
@@ -51,6 +52,7 @@ def remove_parameter(workspace: Workspace, path: str, symbol: str, name: str) ->
                 "rewrite the function without it first",
             )
     for each in definitions:
+        refuse_named(each, name)
         edits.setdefault(each.target.source.path, []).append(each.removal(name))
     dropped = [
         f"{where[0]}:{line}" for where, edit in calls.items() if edit and (line := _acts(workspace, *where, edit))
@@ -61,6 +63,8 @@ def remove_parameter(workspace: Workspace, path: str, symbol: str, name: str) ->
     notes = refuse_unresolved(workspace, changes, target, name) if is_named else ()
     notes += _notes_on_places(workspace, definitions[0], name, calls)
     notes += notes_on_loose_uses(workspace, changes, target, name, is_removed=True)
+    if asked := [each.target.label for each in definitions if is_asked_for(each, name)]:
+        notes += (f"the fixture {name} is not set up for {shown(asked)} any more",)
     if dropped:
         notes += (
             f"what was passed for {name} is not evaluated any more at {shown(dropped)}: see whether it has to be",
@@ -117,6 +121,7 @@ def rename_parameter(workspace: Workspace, path: str, symbol: str, old: str, new
                 )
             for used_path, place in found_uses(forked, each, old):
                 uses.setdefault(used_path, set()).add(place)
+            uses.setdefault(each.target.source.path, set()).update(places_in_cases(each, old))
         if is_builder(target) and any(old in each.keywords for each in definitions):
             # What rope does not follow: ``cls(...)``.
             for called_path, opening in found_calls(forked, definitions[0].target):

@@ -12,6 +12,10 @@ from khepri.edits.exact import replace_text
 from khepri.edits.locate import Source, Target, name_offset
 from khepri.edits.refusal import EditRefusedError, Refusal
 
+_WORDS: Final = re.compile(
+    r"#[^\n]*|(?P<long>\"\"\"|''')(?:\\.|.)*?(?P=long)|(?P<short>[\"'])(?:\\.|.)*?(?P=short)|.", re.DOTALL
+)
+_TAIL: Final = re.compile(r"[ \t]*,?[ \t]*(?:#[^\n]*)?(?=\n)")
 _LEAD: Final = re.compile(r"(?:\s|#[^\n]*\n)*")
 
 
@@ -66,6 +70,10 @@ class Definition:
     def parameter_names(self) -> list[str]:
         """Names of all parameters but ``*args`` and ``**kwargs``."""
         return parameters_of(self.node)
+
+    def span(self, node: ast.expr) -> tuple[int, int]:
+        """Return where an expression of the definition begins and ends in the text."""
+        return self._place(node.lineno, node.col_offset), self._end(node)
 
     def uses(self, name: str, besides: Sequence[Edit] = ()) -> list[int]:
         """Return the lines of the body that use a name, but not in what some edits take out."""
@@ -223,7 +231,7 @@ def split_arguments(text: str, start: int) -> list[tuple[int, int]]:
             pieces.append((piece, place))
             piece = place + 1
         place += 1
-    if text[piece:place].strip():
+    if _first(text, piece, place) < place:
         pieces.append((piece, place))
     return pieces
 
@@ -231,6 +239,11 @@ def split_arguments(text: str, start: int) -> list[tuple[int, int]]:
 def removal_of(text: str, pieces: list[tuple[int, int]], index: int) -> Edit:
     """Return the edit that takes one of several arguments out, with its comma."""
     start, end = pieces[index]
+    first, last = _first(text, start, end), _last(text, start, end)
+    head, tail = text[start:first], _TAIL.match(text, last)
+    if "\n" in head and tail is not None and ("," in tail[0] or "#" in head + tail[0]):
+        # It has its lines to itself; what stands behind the comma before it speaks of the one before.
+        return Edit(start + head.index("\n"), tail.end(), "")
     if index + 1 < len(pieces):
         lead = len(text[start:end]) - len(text[start:end].lstrip())
         following = pieces[index + 1][0]
@@ -258,6 +271,12 @@ def _first(text: str, start: int, end: int) -> int:
     """Return where an argument begins, behind spaces and comments."""
     lead = _LEAD.match(text, start, end)
     return lead.end() if lead else start
+
+
+def _last(text: str, start: int, end: int) -> int:
+    """Return where an argument ends, before spaces and comments."""
+    words = (match for match in _WORDS.finditer(text, start, end) if match[0].strip() and match[0][0] != "#")
+    return max((match.end() for match in words), default=start)
 
 
 def _blanked(text: str, start: int, end: int) -> str:

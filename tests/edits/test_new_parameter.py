@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from khepri.edits.new_parameter import add_parameter
+from khepri.edits.refusal import EditRefusedError
 from khepri.edits.rename import Refactoring
 from khepri.edits.workspace import Workspace
 from khepri.repo.root import Repository
@@ -129,3 +130,23 @@ def test_a_constructor_stands_alone(tmp_path: Path) -> None:
     done = add_parameter(workspace(tmp_path), "a.py", "A.__init__", "x", "1")
     assert texts(done) == {"a.py": code.replace("(self)", "(self, x=1)", 1)}
     assert done.notes == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "b = 1\n\n\ndef f(a):\n    return a + b\n",
+        "from m import b\n\n\ndef f(a):\n    def g():\n        return b\n",
+        "from m import *\n\n\ndef f(a):\n    return b\n",
+        "def f(a):\n    b = a\n    return b\n",
+    ],
+)
+def test_a_parameter_takes_no_name_that_the_body_has_for_something_else(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.py").write_text(text, encoding="utf-8")
+    with pytest.raises(EditRefusedError, match="uses another b"):
+        add_parameter(workspace(tmp_path), "a.py", "f", "b", "0")
+
+
+def test_a_parameter_may_have_the_name_that_a_body_lacks(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("def f(a):\n    return a + b\n", encoding="utf-8")
+    assert "def f(a, b=0)" in texts(add_parameter(workspace(tmp_path), "a.py", "f", "b", "0"))["a.py"]

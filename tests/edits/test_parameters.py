@@ -297,3 +297,39 @@ def test_a_parameter_of_a_constructor_is_renamed_in_the_calls_of_its_classes(tmp
     done = texts(rename_parameter(workspace(tmp_path), "made.py", "Base.__init__", "size", "width"))
     assert done["made.py"] == MADE.replace("size=1", "width=1", 1).replace("size=0", "width=0")
     assert done["making.py"] == MAKING.replace("size=", "width=")
+
+
+COMMENTED = """def f(
+    a,  # first
+    # of all
+    b,  # second
+    # at last
+    c{0}  # third
+):
+    return 1
+
+
+f(
+    1,  # one
+    "#,",  # two
+    3{0}  # three
+)
+"""
+
+
+@pytest.mark.parametrize("comma", [",", ""])
+@pytest.mark.parametrize(
+    ("name", "gone"),
+    [
+        ("a", ("    a,  # first\n", "    1,  # one\n")),
+        ("b", ("    # of all\n    b,  # second\n", '    "#,",  # two\n')),
+        ("c", ("    # at last\n    c{0}  # third\n", "    3{0}  # three\n")),
+    ],
+)
+def test_each_comment_stays_with_its_parameter(tmp_path: Path, name: str, gone: tuple[str, str], comma: str) -> None:
+    text = COMMENTED.format(comma)
+    (tmp_path / "a.py").write_text(text, encoding="utf-8")
+    after = texts(remove_parameter(Workspace(Repository.open(tmp_path)), "a.py", "f", name))["a.py"]
+    for each in gone:
+        text = text.replace(each.format(comma), "")
+    assert after == text
