@@ -201,9 +201,8 @@ def _export(conversation: Conversation, argument: str) -> Outcome:
 
 def _write_anew(path: Path, text: str) -> None:
     """Write a file that is not there yet, for the user's eyes only as the session is."""
-    with os.fdopen(
-        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w", encoding="utf-8"
-    ) as file:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
 
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from khepri.agent.history import History, Turn
 from khepri.agent.words import describe_call, summarize
+from khepri.repo.exports import EXPORT_MARK
 from khepri.repo.text import counted, printable, printable_json
 
 
@@ -24,7 +25,8 @@ def export(history: History, wanted: ExportFormat) -> str:
 
 
 def _markdown(history: History) -> str:
-    head = f"# {history.title}\n\nKhepri session `{history.session_id}`, {history.started}, model `{history.model}`.\n"
+    what = f"Khepri session `{history.session_id}`, {history.started}, model `{history.model}`."
+    head = f"<!-- {EXPORT_MARK} -->\n\n# {history.title}\n\n{what}\n"
     return "\n".join([head, *(_turn(turn) for turn in history.turns)])
 
 
@@ -42,6 +44,8 @@ def _turn(turn: Turn) -> str:
         parts.append(f"\n{turn.answer}")
     if turn.failure:
         parts.append(f"\n**Failed:** {turn.failure}")
+    if turn.ending:
+        parts.append(f"\n**{turn.ending[:1].upper()}{turn.ending[1:]}.**")
     if turn.summary:
         parts.append(f"\n_The conversation went on from this summary:_\n\n{_quoted(turn.summary.strip())}")
     if turn.finished is not None:
@@ -55,6 +59,7 @@ def _quoted(text: str) -> str:
 
 def _json(history: History) -> str:
     document = {
+        "format": EXPORT_MARK,
         "session": history.session_id,
         "repository": history.repository,
         "model": history.model,
@@ -69,6 +74,7 @@ def _json(history: History) -> str:
                 "answer": turn.answer,
                 "notices": [text for text, _ in turn.notices],
                 "failure": turn.failure,
+                "ending": turn.ending,
                 "summary": turn.summary,
                 "usage": asdict(turn.finished.usage) if turn.finished else None,
                 "timing": asdict(turn.finished.timing) if turn.finished else None,

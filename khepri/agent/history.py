@@ -10,6 +10,7 @@ from typing import Any, Final
 from khepri.agent.events import DrafterFigures, Finished, Timing, ToolFinished, Usage
 from khepri.agent.journal import Record
 from khepri.agent.task import Attachment, Exchange, Question
+from khepri.agent.words import describe_cut, describe_end
 
 _NOTHING_DRAFTED: Final = ("acceptance_rate", None)
 
@@ -76,6 +77,16 @@ class Turn:
     def asked(self) -> str:
         """What the user wrote, as it would be written again."""
         return f"/refactor {self.question.text}" if self.is_change else self.question.text
+
+    @property
+    def ending(self) -> str:
+        """How it ended where that is no whole answer, in words; empty for one, and where ``failure`` says it."""
+        if self.failure:
+            return ""
+        if self.finished is None:
+            return f"Khepri ended before {'the change was done' if self.is_change else 'the answer did'}"
+        reason = self.finished.stop_reason
+        return describe_end(reason) if self.is_change else describe_cut(reason)
 
     def as_exchange(self) -> Exchange:
         """Return it as far as a later turn needs it."""

@@ -87,6 +87,16 @@ def describe_end(outcome: str) -> str:
     return ends.get(outcome, outcome)
 
 
+def describe_cut(stop_reason: str) -> str:
+    """Return why an answer ends before its end; empty if it does not, or if a notice has said it."""
+    cuts = {
+        "max_tokens": "the answer was cut at max_tokens; raise it in the configuration",
+        "context_full": "the answer was cut because the context is full: /compact makes room, /new begins anew",
+        "interrupted": "stopped",
+    }
+    return cuts.get(stop_reason, "")
+
+
 def fenced(text: str, language: str = "") -> str:
     """Return a text as a code block of Markdown, whatever is in it."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)

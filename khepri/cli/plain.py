@@ -181,7 +181,10 @@ class _Talk:
     def _retell(self) -> None:
         for turn in self._conversation.history.turns:
             work = "\n".join(f"{work.title}: {work.outcome}" for work in turn.work)
-            _say(f"you> {turn.asked}\n\n{turn.answer or turn.failure or work or '(no answer)'}")
+            told = turn.answer or turn.failure or work or "(no answer)"
+            _say(f"you> {turn.asked}\n\n{told}")
+            if turn.ending:
+                _say(f"ended: {turn.ending}")
 
 
 def _follow(task: Task) -> None:

@@ -8,6 +8,8 @@ Three sets of rules, all in the syntax of ``.gitignore``:
 * ``.khepriignore`` at the root, which only hides: it cannot bring back what the other rules hide.
 * secrets, always: no rule brings them back.
 
+What Khepri itself exported into the folder is hidden as well.
+
 Paths here are relative to the root, POSIX style.
 """
 
@@ -26,6 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from khepri.errors import CancelledError, ToolError
+from khepri.repo.exports import is_export
 from khepri.repo.gitcommand import run_git
 from khepri.repo.text import printable
 
@@ -102,6 +105,7 @@ class Hidden(Enum):
 
     SECRET = "it may hold secrets"
     KHEPRI_IGNORE = f"{KHEPRI_IGNORE} hides it"
+    EXPORT = "it is a conversation that Khepri exported"
 
 
 @dataclass(frozen=True)
@@ -140,7 +144,8 @@ class IgnoreRules:
         """Return why a path of the folder is hidden, or None if these rules allow it."""
         if relative not in self._verdicts:
             self._verdicts[relative] = self._judge(relative)
-        return self._verdicts[relative]
+        # What a file holds may change, unlike what rules say of its name.
+        return self._verdicts[relative] or (Hidden.EXPORT if is_export(self._root, relative) else None)
 
     def _judge(self, relative: str) -> Hidden | None:
         folded = relative.lower()

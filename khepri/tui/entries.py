@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from textual.strip import Strip
 
 from khepri.agent.history import History, Turn
-from khepri.agent.words import describe_call, describe_end, describe_outcome
+from khepri.agent.words import describe_call, describe_outcome
 from khepri.tui.markdown_blocks import MarkdownBlocks, Piece, code_of, cut
 from khepri.tui.paint import Look, Tone, draw_line, draw_markdown, draw_plain
 from khepri.tui.step_line import step_line
@@ -191,13 +191,9 @@ def _entries_of_turn(turn: Turn) -> list[Entry]:
         entries.append(MarkdownEntry(turn.answer))
     if turn.failure:
         entries.append(NoteEntry(turn.failure, Tone.ERROR))
-    elif turn.finished is None:
-        missed = "the change was done" if turn.is_change else "the answer did"
-        entries.append(NoteEntry(f"Khepri ended before {missed}", Tone.WARNING))
-    elif turn.is_change:
-        entries.append(NoteEntry(describe_end(turn.finished.stop_reason)))
-    elif turn.finished.stop_reason == "interrupted":
-        entries.append(NoteEntry("stopped", Tone.WARNING))
+    elif turn.ending:
+        is_whole = turn.is_change and turn.finished is not None
+        entries.append(NoteEntry(turn.ending, Tone.NOTE if is_whole else Tone.WARNING))
     if turn.summary:
         entries.append(SummaryEntry(turn.summary))
     return entries

@@ -31,6 +31,7 @@ from khepri.agent.words import (
     describe_changes,
     describe_check,
     describe_compacting,
+    describe_cut,
     describe_end,
     describe_error,
     describe_outcome,
@@ -46,12 +47,6 @@ from khepri.tui.paint import Tone
 from khepri.tui.turns import Failed
 from khepri.tui.widgets.status_bar import StatusBar
 from khepri.tui.widgets.transcript import Transcript
-
-_CUT = {
-    "max_tokens": "the answer was cut at max_tokens; raise it in the configuration",
-    "context_full": "the answer was cut because the context is full: /compact makes room, /new begins anew",
-    "interrupted": "stopped",
-}
 
 
 class Pump:
@@ -169,8 +164,8 @@ class Pump:
         self._step = None
 
     def _finish(self, event: Finished) -> None:
-        if event.stop_reason in _CUT:
-            self._transcript.add(NoteEntry(_CUT[event.stop_reason], Tone.WARNING))
+        if cut := describe_cut(event.stop_reason):
+            self._transcript.add(NoteEntry(cut, Tone.WARNING))
         if event.stop_reason == "compacted":
             self._end()
             return

@@ -640,6 +640,26 @@ def test_a_document_holds_nothing_that_steers_a_terminal(root: Path, wanted: Exp
         assert json.loads(document)["turns"][0]["answer"] == EVIL
 
 
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        (Finished("", (), Usage(1, 1, 1), Timing(1, 1, 1, 1, None, 1, 1), "tiny", "interrupted"), "Stopped."),
+        (Finished("", (), Usage(1, 1, 1), Timing(1, 1, 1, 1, None, 1, 1), "tiny", "max_tokens"), "cut at max_tokens"),
+        (CancelledError("interrupted"), "**Failed:** interrupted"),
+        (Notice("and then nothing came"), "Khepri ended before the answer did"),
+    ],
+    ids=["stopped", "cut", "stopped before its first word", "killed"],
+)
+def test_a_document_says_how_a_turn_ended(root: Path, event: Event | BaseException, words: str) -> None:
+    told = Recording(root / "one.jsonl", root, "tiny")
+    told.question(Question("why"))
+    told.witness(event)
+    told.close()
+    assert words in export(told.history, ExportFormat.MARKDOWN)
+    (turn,) = json.loads(export(told.history, ExportFormat.JSON))["turns"]
+    assert turn["ending"] or turn["failure"]
+
+
 def test_a_session_is_exported_as_markdown_and_json_and_never_over_a_file(make: MakeConversation, root: Path) -> None:
     conversation = make()
     with pytest.raises((UsageError, ToolError)):
@@ -651,7 +671,13 @@ def test_a_session_is_exported_as_markdown_and_json_and_never_over_a_file(make: 
         run(conversation, "/export out.md")
     first, second = (run(conversation, "/export").text for _ in range(2))
     assert first != second
-    assert len(list(root.glob("khepri-*.md"))) == 2
+    exports = list(root.glob("khepri-*.md"))
+    assert len(exports) == 2
+    assert {path.stat().st_mode & 0o777 for path in (*exports, root / "out.md", root / "out.json")} == {0o600}
+    conversation.repository.refresh()
+    files = conversation.repository.files()
+    assert not any(path.name in files for path in exports)
+    assert {"out.md", "out.json"} <= set(files)
     text = (root / "out.md").read_text(encoding="utf-8")
     assert "Where is `retry`?" in text
     assert printable(conversation.history.turns[0].answer) in text
