@@ -59,7 +59,7 @@ def no_model_text(models: Sequence[Model], problem: str) -> str:
         return (
             "## There is no model on this machine yet\n\n"
             "Khepri runs a language model on your own processor, and needs its file once. In another terminal:\n\n"
-            f"{_ways_to_get_one()}\n\n"
+            f"{_ways_to_get_one()} "
             "Models of Ollama, LM Studio, Hugging Face and llama.cpp are found by themselves. "
             f"Then choose it here with `/model`. {wait}"
         )
@@ -69,16 +69,16 @@ def no_model_text(models: Sequence[Model], problem: str) -> str:
         return f"{found} {wait}"
     return (
         f"{found} None is taken by itself, as it may be too large for this machine, or too small to be of use. "
-        f"To get the default one, in another terminal:\n\n{_ways_to_get_one()}\n\nThen choose it with `/model`. {wait}"
+        f"To get the default one, in another terminal:\n\n{_ways_to_get_one()} Then choose it with `/model`. {wait}"
     )
 
 
 def _ways_to_get_one() -> str:
-    size = describe_size(DEFAULT_TARGET.size_bytes)
-    return fenced(
-        f"khepri models pull            # {DEFAULT_TARGET.name}, {size}, the only command that uses the network\n"
+    ways = fenced(
+        f"khepri models pull            # {DEFAULT_TARGET.name}, {describe_size(DEFAULT_TARGET.size_bytes)}\n"
         "khepri models add FILE.gguf   # or take a file that you have"
     )
+    return f"{ways}\n\nThe first is the only command that uses the network."
 
 
 def stats_text(finished: Sequence[Finished]) -> str:
