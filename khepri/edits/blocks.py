@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from khepri.edits.bounds import check_bounds
 from khepri.edits.change import FileChange
 from khepri.edits.exact import replace_text
 from khepri.edits.guard import check_changed, check_complete, check_kept, check_syntax
@@ -37,6 +38,7 @@ def with_blocks(target: Target, written: str, task: str) -> FileChange:
     check_complete(source.text, text)
     check_syntax(source.path, source.text, text)
     check_kept(source.path, source.text, text, task)
+    check_bounds(target, part, text, task)
     return FileChange(source.path, source.data, replace_text(source.data, text))
 
 

@@ -8,6 +8,7 @@ import ast
 import re
 from typing import Final
 
+from khepri.edits.bounds import check_bounds
 from khepri.edits.change import FileChange
 from khepri.edits.exact import replace_text
 from khepri.edits.guard import check_changed, check_complete, check_kept, check_syntax
@@ -42,6 +43,7 @@ def rewritten(target: Target, written: str, task: str) -> FileChange:
         check_complete(source.text, new_text)
         check_syntax(source.path, source.text, new_text)
         check_kept(source.path, source.text, new_text, task)
+        check_bounds(target, code, new_text, task)
     else:
         imports, code = split_imports(target, code)
         code = without_copies(target, indented_as(target.text, without_frame(target, code)))
@@ -56,6 +58,7 @@ def rewritten(target: Target, written: str, task: str) -> FileChange:
         _refuse_other(target, code)
         refuse_second(target, new_text)
         check_kept(source.path, target.text, code, task)
+        check_bounds(target, code, new_text, task)
     after = replace_text(source.data, new_text)
     if after == source.data:
         raise EditRefusedError(Refusal.NO_OP, "nothing would change", "make the change that the task asks for")
