@@ -79,7 +79,7 @@ class Wishes:
         def show(models: tuple[Model, ...]) -> None:
             self._say(no_model_text(models, problem))
             if models and offer:
-                picker = self._picker_of(models, "No model is in use. Choose one, or Esc: what else can be done")
+                picker = self._picker_of(models, "No model is in use: choose one, or Esc for what else to do")
                 self._when_nobody_types(lambda: self._app.push_screen(picker, self._take_chosen_model))
 
         self.later(self._app.conversation.models, show)
