@@ -32,7 +32,7 @@ def leftovers(text: str, name: str) -> tuple[Leftover, ...]:
     """
     if name not in text:
         return ()
-    pattern = _pattern(name)
+    pattern = name_pattern(name)
     found = []
     for token, is_prose in _texts(text):
         for match in pattern.finditer(token.string):
@@ -40,7 +40,8 @@ def leftovers(text: str, name: str) -> tuple[Leftover, ...]:
     return tuple(found)
 
 
-def _pattern(name: str) -> re.Pattern[str]:
+def name_pattern(name: str) -> re.Pattern[str]:
+    """Return what finds a name in a text: one that is also a word only where it is quoted, called or behind a dot."""
     if "_" in name.strip("_") or name != name.lower():
         return re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
     return re.compile(rf"(?<=[\"'`.]){re.escape(name)}(?=[\"'`(])|(?<!\w){re.escape(name)}(?=\()")

@@ -26,8 +26,10 @@ from khepri.edits.inline_order import displaced_call
 from khepri.edits.inline_safety import is_called, repeated_call, tied, torn_results, with_plain_names
 from khepri.edits.locate import Target, find_python, read_python, read_source
 from khepri.edits.mentions import public_names, without_public_name
+from khepri.edits.moved_meaning import notes_on_move
 from khepri.edits.moving import Module, moved
 from khepri.edits.namesakes import Namesakes
+from khepri.edits.other_files import note_on_place
 from khepri.edits.plain_lines import PlainLines
 from khepri.edits.redirection import Move, named_plainly, redirect_imports
 from khepri.edits.refusal import EditRefusedError, Refusal
@@ -59,7 +61,9 @@ def move(workspace: Workspace, path: str, symbol: str, destination: str) -> Refa
     check_passed_on(workspace, changes)
     notes = check_sound(changes)
     refuse_circle(workspace, changes)
-    return Refactoring(changes, (*notes, *_named_still(workspace, changes, target)))
+    named = _named_still(workspace, changes, target)
+    elsewhere = note_on_place(workspace, changes, Modules(workspace).name(target.source.path), target.name)
+    return Refactoring(changes, (*notes, *named, *elsewhere, *notes_on_move(workspace, changes, target, place)))
 
 
 def _moved(workspace: Workspace, target: Target, place: str) -> ChangeSet:

@@ -20,6 +20,7 @@ from khepri.edits.leftovers import leftovers
 from khepri.edits.locate import Source, Target, find_target, read_python
 from khepri.edits.mentions import public_names, rename_mentions
 from khepri.edits.namesakes import Namesakes
+from khepri.edits.other_files import note_on_module, note_on_name
 from khepri.edits.private_names import is_inside_owner, is_private, refuse_outside_uses, with_outside_names
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rope_project import RopeProject
@@ -134,7 +135,13 @@ def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refac
         notes.append(_note(old, list(unsure), is_unique=is_unique))
     if still := [at for at in passed if _is_passed_at(changes, at, old)]:
         notes.append(f"{old} is passed by name to what nobody knows at {shown(still)}, and was left there")
-    return Refactoring(changes, (*notes, *_left(workspace, project, changes, source.path, old)))
+    module = Modules(workspace).name(source.path)
+    elsewhere = (
+        note_on_name(workspace, changes, module, old)
+        if target is not None
+        else note_on_module(workspace, changes, source.path, module)
+    )
+    return Refactoring(changes, (*notes, *_left(workspace, project, changes, source.path, old), *elsewhere))
 
 
 def _target(source: Source, symbol: str) -> Target:

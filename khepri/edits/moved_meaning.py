@@ -1,0 +1,114 @@
+"""Tells what a definition may lose by standing in another file, though all that uses it finds it."""
+
+import ast
+from typing import Final
+
+from khepri.edits.change import ChangeSet
+from khepri.edits.imports import Modules, bindings_of, star_sources
+from khepri.edits.locate import Target
+from khepri.edits.workspace import Workspace
+from khepri.repo.text import decode
+
+_OF_THE_FILE: Final = ("__file__", "__name__", "__package__", "__path__", "__spec__", "__doc__")
+_HARMLESS: Final = frozenset(
+    "cache cached_property contextmanager asynccontextmanager dataclass define frozen final lru_cache overload "
+    "override runtime_checkable singledispatch total_ordering unique wraps fixture parametrize deprecated".split()
+)
+"""Decorators that do something for the definition alone."""
+
+
+def notes_on_move(workspace: Workspace, changes: ChangeSet, target: Target, place: str) -> tuple[str, ...]:
+    """Return notes on what means something else in another file, and on what happens only when that is imported.
+
+    Args:
+        workspace: Where, before the change.
+        changes: What is proposed.
+        target: The definition, as it was.
+        place: The file that it goes to.
+    """
+    node = _node(target)
+    if node is None:
+        return ()
+    notes = []
+    used = sorted({each.id for each in ast.walk(node) if isinstance(each, ast.Name) and each.id in _OF_THE_FILE})
+    if any(isinstance(each, ast.Call) and ast.unparse(each.func) == "globals" for each in ast.walk(node)):
+        used.append("globals()")
+    if used:
+        means = "means" if len(used) == 1 else "mean"
+        notes.append(f"{target.name} uses {', '.join(used)}, which {means} {place} now: see whether it should")
+    doing = [f"@{ast.unparse(each)[:60]}" for each in node.decorator_list if _last(each) not in _HARMLESS]
+    if isinstance(node, ast.ClassDef):
+        registering = _registering(workspace)
+        doing += [f"the base class {ast.unparse(each)}" for each in node.bases if _last(each) in registering]
+        doing += [f"metaclass={ast.unparse(each.value)}" for each in node.keywords if _is_metaclass(each)]
+    if doing and not _is_imported_by(workspace, changes, target.source.path, place):
+        does = "does" if len(doing) == 1 else "do"
+        notes.append(
+            f"what {', '.join(doing)} {does} for {target.name} happens only once {place} is imported, and "
+            f"{target.source.path} does not import it: import it where the registration is needed"
+        )
+    return tuple(notes)
+
+
+def _node(target: Target) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | None:
+    for node in ast.parse(target.source.text).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name == target.name:
+            if target.start_line <= node.lineno <= target.end_line:
+                return node
+    return None
+
+
+def _registering(workspace: Workspace) -> set[str]:
+    """Return the names of the classes that do something with each class below them, and of those below them."""
+    classes = [
+        node
+        for path in workspace.files()
+        if path.endswith(".py")
+        for node in ast.walk(_tree(workspace.read(path)))
+        if isinstance(node, ast.ClassDef)
+    ]
+    found = {
+        each.name
+        for each in classes
+        if any(_is_metaclass(part) for part in each.keywords)
+        or any(isinstance(part, ast.FunctionDef) and part.name == "__init_subclass__" for part in each.body)
+    }
+    while new := {each.name for each in classes if found & {_last(base) for base in each.bases}} - found:
+        found |= new
+    return found
+
+
+def _is_metaclass(keyword: ast.keyword) -> bool:
+    return keyword.arg == "metaclass" and _last(keyword.value) != "ABCMeta"
+
+
+def _tree(data: bytes | None) -> ast.Module:
+    if data is None or b"class " not in data:
+        return ast.Module([], [])
+    try:
+        return ast.parse(decode(data).text)
+    except (SyntaxError, ValueError, RecursionError):
+        return ast.Module([], [])
+
+
+def _is_imported_by(workspace: Workspace, changes: ChangeSet, home: str, place: str) -> bool:
+    after = next((each.after for each in changes.files if each.path == home), None)
+    modules = Modules(workspace, changes)
+    tree = _at_import(decode(after).text) if after is not None else ast.Module([], [])
+    package, name = modules.package(home), modules.name(place)
+    found = {*bindings_of(tree, package).values(), *star_sources(tree, package)}
+    return any(each == name or each.startswith(f"{name}.") for each in found)
+
+
+def _at_import(text: str) -> ast.Module:
+    """Return the imports of a module that run when it is imported: one in a function comes too late."""
+    return ast.Module([each for each in ast.parse(text).body if isinstance(each, ast.Import | ast.ImportFrom)], [])
+
+
+def _last(node: ast.expr) -> str:
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case ast.Call(func=inner) | ast.Subscript(value=inner):
+            return _last(inner)
+    return ""
