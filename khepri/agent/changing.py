@@ -143,6 +143,10 @@ class ChangeRun:
             ModelError: The engine failed.
             OSError: The disk refused; nothing was written.
         """
+        try:
+            self._checking.refuse_denied()
+        except EditRefusedError as error:
+            return self._refused(error)
         report = self._checked_again() or self._made()
         if not report.was_interrupted:
             self._parts.plans.forget()
@@ -198,11 +202,16 @@ class ChangeRun:
                 return ChangeReport("rejected", None, None, steps)
             checkpoint = self._apply(accepted)
         except EditRefusedError as error:
-            self._notice(f"{error.message}; {error.hint}" if error.hint else error.message)
-            refused = StepFinished(len(steps), len(steps), error.message, True, error.reason)
-            return ChangeReport("refused", None, None, (*steps, refused))
+            return self._refused(error)
         report = ChangeReport("applied", accepted, checkpoint, steps, self._checking.run())
         return self._mended(report, calls)
+
+    def _refused(self, error: EditRefusedError) -> ChangeReport:
+        """Return the report of a change of which nothing is written."""
+        self._notice(f"{error.message}; {error.hint}" if error.hint else error.message)
+        number = len(self._steps)
+        refused = StepFinished(number, number, error.message, True, error.reason)
+        return ChangeReport("refused", None, None, (*self._steps, refused))
 
     def _plan(self) -> tuple[tuple[ToolCall, ...], int]:
         """Return the calls, and how many of them are done already."""

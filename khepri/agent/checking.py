@@ -7,6 +7,7 @@ from khepri.agent.events import CheckFinished, CheckStarted, Event
 from khepri.agent.permissions import Permissions, Verdict
 from khepri.agent.protocol import ToolCall
 from khepri.edits.checks import run_check
+from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.repo.root import Repository
 
 
@@ -28,7 +29,7 @@ class Checking:
         Args:
             repository: Where they run.
             commands: Each is run by a shell.
-            permissions: What is denied is not run.
+            permissions: Say which may be run.
             timeout_s: Longest time of one check.
             cancelled: Ends the one that runs, and starts no other.
             emit: Told of each check.
@@ -42,14 +43,25 @@ class Checking:
         self._emit = emit
         self._notice = notice
 
+    def refuse_denied(self) -> None:
+        """Refuse to begin where a check may not be run: nobody could tell then whether the change is good.
+
+        Raises:
+            EditRefusedError: A rule denies one.
+        """
+        for command in self._commands:
+            ruling = self._permissions.command(command)
+            if ruling.verdict is Verdict.DENY:
+                raise EditRefusedError(
+                    Refusal.DENIED,
+                    f"the check `{command}` may not be run: {ruling.reason}; nothing is changed",
+                    "leave the check out, or change the rule",
+                )
+
     def run(self) -> tuple[CheckFinished, ...]:
         """Run them one after the other, and return how those ended that came to their end."""
         finished: list[CheckFinished] = []
         for command in self._commands:
-            ruling = self._permissions.command(command)
-            if ruling.verdict is Verdict.DENY:
-                self._notice(f"`{command}` is not run: {ruling.reason}")
-                continue
             self._emit(CheckStarted(command))
             outcome = run_check(self._repository, command, self._timeout_s, self._cancelled)
             if self._cancelled.is_set():

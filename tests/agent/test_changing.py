@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -306,14 +307,18 @@ def test_what_cannot_be_mended_because_the_context_is_full_stays_written_and_is_
     assert report.steps[-1].text == "the task needs more"
 
 
-def test_a_check_that_is_denied_is_not_run(root: Path) -> None:
+def test_a_change_whose_check_is_denied_is_refused_before_anything_is_done(root: Path) -> None:
     rules = [Rule(Verdict.DENY, "command", "touch", "mine")]
     instruction = Instruction(TASK.text, checks=("sudo sh -c 'touch ran'",))
     with Change(root, instruction, [REWRITE, GOOD], rules=rules) as change:
         report = change.run()
     assert not (root / "ran").exists()
-    assert report.checks == ()
-    assert any("not run" in notice for notice in change.run_.notices)
+    assert text(root) == APP
+    assert (report.outcome, report.checks, report.steps[-1].reason) == ("refused", (), "denied")
+    assert any("may not be run" in notice and "'touch'" in notice for notice in change.run_.notices)
+    assert not change.writer.generations
+    with Change(root, replace(instruction, is_dry_run=True), [REWRITE, GOOD], rules=rules) as change:
+        assert change.run().outcome == "dry_run"
 
 
 @pytest.mark.parametrize(

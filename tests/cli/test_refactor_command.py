@@ -96,6 +96,16 @@ def test_every_refusal_has_its_reason_and_writes_nothing(
     assert (repository / "app.py").read_text(encoding="utf-8") == APP
 
 
+def test_a_denied_check_has_the_change_refused(refactor: Refactor, repository: Path) -> None:
+    (repository / ".khepri").mkdir()
+    (repository / ".khepri" / "permissions.toml").write_text('deny = ["command touch"]\n', encoding="utf-8")
+    done = refactor(RENAME, "--yes", "--json", "--check", "true # \\\ntouch PWNED")
+    assert (done.returncode, result(done)["steps"][-1]["reason"]) == (exits.REFUSED, Refusal.DENIED)
+    assert "may not be run" in " ".join(done.stderr.split())
+    assert (repository / "app.py").read_text(encoding="utf-8") == APP
+    assert not (repository / "PWNED").exists()
+
+
 def test_while_another_khepri_writes_nothing_is_written(refactor: Refactor, khepri: Command, repository: Path) -> None:
     state = khepri.home / ".local" / "state" / "khepri" / "checkpoints"
     with Checkpoints(repository, state).locked():
