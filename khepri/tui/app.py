@@ -144,10 +144,11 @@ class KhepriApp(TerminalApp):
 
     async def on_event(self, event: events.Event) -> None:
         """Take what the terminal sends. What is typed or pasted is for the composer, wherever the focus is."""
-        # Here, before anything is handed on: a key after it must not overtake it on the way to the composer.
-        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded and self._is_for_composer(event):
-            self.screen.set_focus(self.composer)
-        await super().on_event(event)
+        for each in self.as_pressed(event):
+            # Here, before anything is handed on: a key after it must not overtake it on the way to the composer.
+            if isinstance(each, events.Key | events.Paste) and not each.is_forwarded and self._is_for_composer(each):
+                self.screen.set_focus(self.composer)
+            await super().on_event(each)
 
     def _is_for_composer(self, event: events.Key | events.Paste) -> bool:
         """True if nothing that has the focus knows what to do with it."""

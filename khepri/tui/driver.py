@@ -11,9 +11,11 @@ from codecs import getincrementaldecoder
 from collections.abc import Iterator
 
 from textual import events
-from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
+from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
+
+from khepri.tui.driver_keys import KeyParser
 
 _READ_BYTES = 64 * 1024
 _PATIENCE_S = 0.1
@@ -78,7 +80,7 @@ class TerminalDriver(LinuxDriver):
 
     def run_input_thread(self) -> None:
         """Read keys, mouse and pastes until the app ends. On a thread of its own."""
-        parser = XTermParser(self._debug)
+        parser = KeyParser(self._debug)
         cutter = PasteCutter()
         decode = getincrementaldecoder("utf-8")("replace").decode
         with selectors.SelectSelector() as selector:
@@ -168,7 +170,7 @@ class TerminalDriver(LinuxDriver):
             self.suspend_application_mode()
         super()._sigcont_application()
 
-    def _messages(self, parser: XTermParser, parts: Iterator[str | events.Paste]) -> Iterator[Message]:
+    def _messages(self, parser: KeyParser, parts: Iterator[str | events.Paste]) -> Iterator[Message]:
         for part in parts:
             if isinstance(part, events.Paste):
                 yield part

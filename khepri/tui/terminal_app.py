@@ -11,12 +11,14 @@ from contextlib import contextmanager
 from typing import Final
 
 from rich.console import RenderableType
+from textual import events
 from textual.app import App
 from textual.filter import LineFilter
 
 from khepri.tui.background import run_aside
 from khepri.tui.clipboard import copy_through_tmux, is_in_tmux
 from khepri.tui.driver import TerminalDriver
+from khepri.tui.driver_keys import pressed_one_by_one
 from khepri.tui.harmless import Harmless
 
 _TERMINATED: Final = 143
@@ -44,6 +46,15 @@ class TerminalApp(App[int]):
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return what every line passes on its way to the terminal."""
         return [*super().get_line_filters(), self._harmless]
+
+    def as_pressed(self, event: events.Event) -> Iterator[events.Event]:
+        """Take Alt with a character as a key that does something, or as Escape and then the character."""
+        if not isinstance(event, events.Key) or event.is_forwarded or not (apart := pressed_one_by_one(event)):
+            yield event
+        elif event.key in self.screen.active_bindings:
+            yield events.Key(event.key, None)  # what writes characters would write this one
+        else:
+            yield from apart
 
     def answer_signals(self) -> None:
         """Answer the signals of the terminal and the system from here on, and draw everything after a suspension."""
