@@ -4,9 +4,12 @@ Textual reads a paste character by character, and the keys of an escape sequence
 so that pasted text could send itself. Here a paste is cut out before anything reads it. What it is for is not known.
 """
 
+import fcntl
 import os
 import selectors
 import signal
+import sys
+import termios
 from codecs import getincrementaldecoder
 from collections.abc import Iterator
 
@@ -85,6 +88,8 @@ class TerminalDriver(LinuxDriver):
         decode = getincrementaldecoder("utf-8")("replace").decode
         with selectors.SelectSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
+            for message in self._messages(parser, cutter.feed(decode(self._typed_before()))):
+                self.process_message(message)
             while not self.exit_event.is_set():
                 if selector.select(_HELD_S if cutter.is_holding else _PATIENCE_S):
                     try:
@@ -98,6 +103,15 @@ class TerminalDriver(LinuxDriver):
                     messages = self._messages(parser, iter((cutter.release(),)))
                 for message in messages:
                     self.process_message(message)
+
+    def _typed_before(self) -> bytes:
+        """Return what was typed while Enter still was a line feed to the terminal, as it would come from now on."""
+        try:
+            waiting = fcntl.ioctl(self.fileno, termios.FIONREAD, bytes(4))
+            typed = int.from_bytes(waiting, sys.byteorder)
+            return os.read(self.fileno, typed).replace(b"\n", b"\r") if typed else b""
+        except OSError:
+            return b""  # no terminal, or gone: the next read says so
 
     def disable_input(self) -> None:
         """Read no more; what is typed once the terminal is given back is for somebody else."""

@@ -1,10 +1,11 @@
-"""Pastes are taken whole, wherever the terminal's writes are split, and nothing inside one is a key."""
+"""Pastes are taken whole, nothing inside one is a key, and what was typed before the app came is not lost."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 from textual import events
 
 from khepri.tui.driver import PasteCutter
+from tests.tui.real_terminal import end_of
 
 START, END = "\x1b[200~", "\x1b[201~"
 TYPED = st.text(st.sampled_from("ab\r[2\x1b"), max_size=8).filter(lambda text: START not in text and END not in text)
@@ -55,3 +56,9 @@ def test_two_megabytes_lose_nothing() -> None:
     typed, (pasted,) = feed(PasteCutter(), bits)
     assert typed == ""
     assert pasted == text
+
+
+def test_enter_before_the_app_has_the_terminal_is_enter() -> None:
+    ended, _, written = end_of("time.sleep(0.5); send(signal.SIGINT)", typed_before=b"why\rso")
+    assert ended == 0, written
+    assert "KEYS w h y enter s o" in written
