@@ -304,6 +304,12 @@ class ChangeRun:
         """Let the model correct what it wrote while a check fails, for so many rounds."""
         written = [call for call in calls if call.name in _WRITTEN]
         may_go_on = bool(written)
+        failed = [check.command for check in report.checks if not check.passed]
+        if failed and not written:
+            back = f"mend it by hand, or take the change back: khepri undo {report.checkpoint}"
+            self._notice(
+                f"`{failed[0]}` fails, and the model mends only what it wrote itself, which is none of this; {back}"
+            )
         try:
             while may_go_on and not report.checks_passed and report.repairs < self._settings.repairs:
                 report, may_go_on = self._mend(report, written)

@@ -198,6 +198,18 @@ def test_a_failing_check_goes_back_to_the_model_and_one_undo_takes_all_back(root
     assert results == [False, True]
 
 
+def test_a_failing_check_of_what_no_model_wrote_goes_to_nobody_and_is_told(root: Path) -> None:
+    rename = planned("rename", path="app.py", symbol="Session", new_name="Conversation")
+    for check, tells in (("grep -q Session app.py", True), ("grep -q Conversation app.py", False)):
+        (root / "app.py").write_text(APP, encoding="utf-8")
+        (root / "use.py").write_text(USE, encoding="utf-8")
+        with Change(root, Instruction("rename Session to Conversation", checks=(check,)), [rename]) as change:
+            report = change.run()
+        assert (report.outcome, report.checks_passed, report.repairs) == ("applied", not tells, 0)
+        told = [notice for notice in change.run_.notices if "mends only what it wrote" in notice]
+        assert [f"khepri undo {report.checkpoint}" in notice for notice in told] == [True] * tells
+
+
 def stop_at(kind: type[Event], number: int) -> Callable[[Change, Event], None]:
     """Return a watch that cancels the change a moment after it said something for the nth time."""
 
