@@ -108,6 +108,10 @@ def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refac
             if has_arguments:
                 passed[at] = None
             return False
+        before = occurrence.tools.pymodule.source_code[: occurrence.get_word_range()[0]]
+        if not is_argument and not before.rstrip().endswith("."):
+            # An attribute is used behind a dot; alone, it is a variable that rope does not know.
+            return False
         unsure[at] = None
         return is_meant
 

@@ -104,3 +104,10 @@ def test_scopes_are_told_apart_as_python_does() -> None:
     found = "".join("?" if mark == "x" and place in scopes else mark for place, mark in enumerate(TEXT))
     assert found == MEANT
     assert 0 not in ParameterScopes("def f(:", "x")
+
+
+def test_a_variable_of_a_generator_that_is_called_like_a_method_keeps_its_name(tmp_path: Path) -> None:
+    text = "class A:\n    def match(self): ...\n\n\ndef f(x):\n    return list(\n"
+    text += "        match.end() for match in x.found\n    ) + x.match()\n"
+    after = renamed(tmp_path, {"a.py": text}, "a.py", "A.match", "fit")["a.py"]
+    assert after == text.replace("def match", "def fit").replace("x.match", "x.fit")
