@@ -220,6 +220,18 @@ def test_a_paste_of_two_megabytes_arrives_whole(terminal: Tmux, repository: Path
 
 
 @pytest.mark.slow
+def test_a_question_that_is_entered_while_khepri_starts_is_sent(terminal: Tmux, repository: Path, model: Path) -> None:
+    terminal.type(f"stty -g > before; {sys.executable} -m khepri --model {model}; echo CODE=$?")
+    terminal.press("Enter")
+    terminal.type("What limits the retries?")
+    terminal.press("Enter")
+    terminal.wait_for("> What limits the retries?", 60)
+    terminal.press("C-q")
+    terminal.wait_for("CODE=0")
+    assert_is_sane(terminal, repository)
+
+
+@pytest.mark.slow
 def test_what_is_copied_reaches_the_clipboard_through_tmux(terminal: Tmux, repository: Path, model: Path) -> None:
     start(terminal, model)
     terminal.type("/add nothing-like-this")
