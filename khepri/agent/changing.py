@@ -25,6 +25,7 @@ from khepri.agent.events import (
     StepStarted,
 )
 from khepri.agent.generation import Writer
+from khepri.agent.goal_tests import bent_tests
 from khepri.agent.permissions import Permissions, Verdict
 from khepri.agent.plan_store import PlanStore, StoredPlan
 from khepri.agent.planning import Planning
@@ -196,6 +197,7 @@ class ChangeRun:
         try:
             self._refuse_denied(changes)
             if self._instruction.is_dry_run:
+                self._tell_of_bent_tests(changes)
                 return ChangeReport("dry_run", changes, None, steps)
             accepted = self._reviewed(changes)
             if accepted is None:
@@ -282,8 +284,14 @@ class ChangeRun:
             if ruling.verdict is Verdict.DENY:
                 raise EditRefusedError(Refusal.DENIED, f"{path} may not be written: {ruling.reason}")
 
+    def _tell_of_bent_tests(self, changes: ChangeSet) -> None:
+        bent = bent_tests(self._instruction.text, changes)
+        if bent:
+            self._notice(f"this changes the test itself, which the task wants to pass: {', '.join(bent)}; look well")
+
     def _reviewed(self, changes: ChangeSet) -> ChangeSet | None:
         """Return what may be written: all of it where rules or the user allow it beforehand, else what is accepted."""
+        self._tell_of_bent_tests(changes)
         rulings = [self._parts.permissions.edit(path) for path in changes.paths]
         if all(ruling.verdict is Verdict.ALLOW for ruling in rulings):
             return changes

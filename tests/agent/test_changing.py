@@ -8,14 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from khepri.agent.events import CheckFinished, CheckStarted, Event, PlanMade, ReviewRequested, StepFinished, StepStarted
+from khepri.agent.events import (
+    CheckFinished,
+    CheckStarted,
+    Event,
+    Notice,
+    PlanMade,
+    ReviewRequested,
+    StepFinished,
+    StepStarted,
+)
+from khepri.agent.goal_tests import bent_tests
 from khepri.agent.permissions import Rule, Verdict
 from khepri.agent.plan_store import PlanStore
 from khepri.agent.rewriting import rewrite_call
 from khepri.agent.task import Instruction
 from khepri.config import EditForm
 from khepri.edits.apply import undo
-from khepri.edits.change import ChangeSet, change_set
+from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.review import Decision
 from khepri.edits.workspace import Workspace
 from khepri.engine.job import Job
@@ -208,6 +218,45 @@ def test_a_failing_check_of_what_no_model_wrote_goes_to_nobody_and_is_told(root:
         assert (report.outcome, report.checks_passed, report.repairs) == ("applied", not tells, 0)
         told = [notice for notice in change.run_.notices if "mends only what it wrote" in notice]
         assert [f"khepri undo {report.checkpoint}" in notice for notice in told] == [True] * tells
+
+
+MEAN = "def mean(a):\n    return sum(a)\n"
+TEST = "from stats import mean\n\n\ndef test_mean():\n    assert mean([1, 3]) == 2\n"
+
+
+@pytest.mark.parametrize(
+    ("task", "path", "tells"),
+    [
+        ("mean is wrong: make test_mean pass", "test_stats.py", True),
+        ("mean is wrong: make test_mean pass", "both.py", True),
+        ("fix the failing test", "test_stats.py", True),
+        ("test_mean fails: update the test", "test_stats.py", False),
+        ("let test_mean expect 4", "test_stats.py", False),
+    ],
+)
+@pytest.mark.parametrize("is_dry_run", [False, True])
+def test_an_edit_of_the_test_that_is_to_pass_is_told_before_the_review(
+    root: Path, task: str, path: str, *, tells: bool, is_dry_run: bool
+) -> None:
+    (root / "stats.py").write_text(MEAN, encoding="utf-8")
+    (root / path).write_text(TEST if path.startswith("test") else MEAN + TEST, encoding="utf-8")
+    weaker = f"```python {path} test_mean\ndef test_mean():\n    assert mean([1, 3]) == 4\n```"
+    rewrite = planned("rewrite", path=path, symbol="test_mean")
+    with Change(root, Instruction(task, is_dry_run=is_dry_run), [rewrite, weaker]) as change:
+        assert change.run().outcome == ("dry_run" if is_dry_run else "applied")
+    told = [at for at, each in enumerate(change.events) if isinstance(each, Notice) and "the test itself" in each.text]
+    assert len(told) == tells
+    reviews = [at for at, each in enumerate(change.events) if isinstance(each, ReviewRequested)]
+    assert not told or not reviews or told < reviews
+
+
+def test_no_test_is_told_of_where_only_the_code_changes() -> None:
+    after = MEAN.replace("sum(a)", "sum(a) / len(a)")
+    both = FileChange("both.py", (MEAN + TEST).encode(), (after + TEST).encode())
+    code, new = FileChange("stats.py", MEAN.encode(), after.encode()), FileChange("test_a.py", None, TEST.encode())
+    assert bent_tests("make test_mean pass", change_set("", [both, code, new])) == ()
+    bent = FileChange("test_stats.py", TEST.encode(), TEST.replace("2", "4").encode())
+    assert bent_tests("make test_mean pass", change_set("", [bent])) == ("test_mean in test_stats.py",)
 
 
 def stop_at(kind: type[Event], number: int) -> Callable[[Change, Event], None]:
