@@ -174,6 +174,8 @@ class KhepriApp(TerminalApp):
 
     def on_composer_written(self, message: Composer.Written) -> None:
         """Offer what could be meant, and let the model read the files that are named while the user still writes."""
+        if not self.screen_stack:  # the app has ended meanwhile
+            return
         themes_by_word = (name.removeprefix("khepri-") for name in self._wishes.theme_names())
         arguments = self._names.arguments(self.conversation.history.added, themes_by_word)
         replaced, candidates = completions(message.before_cursor, self._names, arguments)

@@ -289,3 +289,11 @@ async def test_the_first_frame_is_told_of_once_and_before_the_model_is_loaded(ma
         await wait_until(pilot, lambda: app.conversation.session is not None)
         await pilot.resize_terminal(80, 20)
     assert seen == [(True, False)]
+
+
+async def test_a_key_whose_message_comes_when_the_app_has_ended_is_of_no_consequence(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app):
+        pass
+    app.on_composer_written(Composer.Written("@sh"))
+    assert not app.screen_stack
