@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from textual.widgets import SelectionList
 
 from khepri.agent.events import AnswerDelta, Thinking
 from khepri.tui.widgets.composer import Composer
@@ -36,4 +37,4 @@ async def test_the_figures_of_a_turn_go_when_the_next_one_begins(make_app: MakeA
         # Nothing has been awaited: nothing of the turn has been shown yet.
         assert app.turns.is_busy
         assert (app.status.status.speed, app.status.status.cache) == ("", "")
-        await wait_until(pilot, lambda: not app.turns.is_busy or len(app.screen_stack) > 1)
+        await wait_until(pilot, lambda: not app.turns.is_busy or bool(app.screen.query(SelectionList)))
