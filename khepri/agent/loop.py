@@ -31,6 +31,7 @@ from khepri.engine.job import Job
 from khepri.engine.request import DraftMode, Generation, Request, SamplingParams, StopReason, ToolCallGrammar
 from khepri.engine.worker import EngineWorker
 from khepri.errors import ContextFullError, StepLimitError
+from khepri.repo.text import counted
 from khepri.tools.base import Observation, ToolContext
 from khepri.tools.registry import Registry
 
@@ -331,7 +332,7 @@ class AgentLoop:
         taken = len(progress.steps)
         more = ", or allow more --steps" if taken >= self._settings.steps > 0 else ""
         return StepLimitError(
-            f"the model has no answer after {taken} step{'' if taken == 1 else 's'}",
+            f"the model has no answer after {counted(taken, 'step')}",
             f"ask a narrower question, name a file with --file{more}, or take a larger model with --model",
         )
 

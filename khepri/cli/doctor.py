@@ -21,6 +21,7 @@ from khepri.cli.checks import Check, Failure, Report, Status, attempt, check
 from khepri.cli.measurement import Progress
 from khepri.config import Config, Loaded
 from khepri.repo.root import Repository
+from khepri.repo.text import counted
 
 _STATUS_COLUMNS = 7
 _NAME_COLUMNS = 13
@@ -163,4 +164,4 @@ def _summary(report: Report) -> str:
     if not problems and not warnings:
         return "all is well"
     counts = [(problems, "problem"), (warnings, "warning")]
-    return ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for count, name in counts if count)
+    return ", ".join(counted(count, name) for count, name in counts if count)

@@ -28,6 +28,7 @@ from khepri.engine.probe import Verdict, probe
 from khepri.errors import OutOfMemoryError
 from khepri.models import stores
 from khepri.models.stores import Damaged, Model
+from khepri.repo.text import counted
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -143,7 +144,7 @@ def cpu_line(cpu: Cpu) -> Check:
     logical = os.cpu_count() or cpu.physical_cores
     features = [name for flag, name in _FEATURES.items() if flag in cpu.features]
     known = in_words(features) if cpu.features else "not told by this system"
-    cores = f"{cpu.physical_cores} physical core{'' if cpu.physical_cores == 1 else 's'} of {logical} processors"
+    cores = f"{counted(cpu.physical_cores, 'physical core')} of {logical} processors"
     return ok("cpu", f"{cpu.name}; {cores} to use; features: {known}")
 
 
