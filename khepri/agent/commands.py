@@ -20,6 +20,7 @@ from khepri.agent.words import fenced
 from khepri.edits.patch import patch_of
 from khepri.errors import UsageError
 from khepri.repo import git
+from khepri.repo.exports import may_be_export
 from khepri.repo.text import printable
 
 
@@ -188,6 +189,9 @@ def _export(conversation: Conversation, argument: str) -> Outcome:
     suffix = ".json" if wanted is ExportFormat.JSON else ".md"
     path = Path(words[0] if words else _unused_name(conversation.repository.root, history.session_id, suffix))
     path = conversation.repository.root / path.expanduser()
+    if not may_be_export(path.name):
+        # Else later questions would take it for a file of the project.
+        raise UsageError(f"{path.name} is no name for a document", "end it in .md, .txt or .json; nothing was written")
     try:
         _write_anew(path, export(history, wanted))
     except FileExistsError:
@@ -233,7 +237,7 @@ COMMANDS: Mapping[str, Command] = {
         Command("add", "[FILE …]", "have files looked at with the next question", _add),
         Command("drop", "[FILE …]", "have files looked at no more", _drop),
         Command("compact", "", "go on from a summary, to make room in the context", _compact, needs_idle=True),
-        Command("export", "[json] [FILE]", "write the conversation to a file", _export),
+        Command("export", "[json] [FILE]", "write the conversation to a file that only you can read (0600)", _export),
         Command("stats", "", "speed, acceptance and cache use of this session", _wish(Wish.STATS)),
         Command("theme", "[NAME]", "change the colours", _wish(Wish.THEME)),
         Command("config", "", "the settings in force and where they come from", _wish(Wish.CONFIG)),

@@ -665,8 +665,12 @@ def test_a_session_is_exported_as_markdown_and_json_and_never_over_a_file(make: 
     with pytest.raises((UsageError, ToolError)):
         run(conversation, "/export")
     ask(conversation, "Where is `retry`?")
+    before = conversation.repository.files()
     run(conversation, "/export out.md")
     run(conversation, "/export json out.json")
+    run(conversation, "/export json told")
+    with pytest.raises(UsageError, match="no name for a document"):
+        run(conversation, "/export out.py")
     with pytest.raises((UsageError, ToolError)):
         run(conversation, "/export out.md")
     first, second = (run(conversation, "/export").text for _ in range(2))
@@ -675,9 +679,7 @@ def test_a_session_is_exported_as_markdown_and_json_and_never_over_a_file(make: 
     assert len(exports) == 2
     assert {path.stat().st_mode & 0o777 for path in (*exports, root / "out.md", root / "out.json")} == {0o600}
     conversation.repository.refresh()
-    files = conversation.repository.files()
-    assert not any(path.name in files for path in exports)
-    assert {"out.md", "out.json"} <= set(files)
+    assert conversation.repository.files() == before
     text = (root / "out.md").read_text(encoding="utf-8")
     assert "Where is `retry`?" in text
     assert printable(conversation.history.turns[0].answer) in text

@@ -1,5 +1,6 @@
 """What Khepri exported into a repository is no part of it, and what only looks like it is."""
 
+import json
 import os
 from pathlib import Path
 
@@ -11,17 +12,19 @@ from khepri.repo.root import Repository
 
 NAME = "khepri-20260102-030405-abcd.md"
 DOCUMENT = f"<!-- {EXPORT_MARK} -->\n\n# Where is retry?\n"
+OBJECT = json.dumps({"format": EXPORT_MARK, "session": "20260102-030405-abcd"}, indent=2)
 
 
-@pytest.mark.parametrize("name", [NAME, "docs/khepri-20260102-030405-abcd-2.json"])
-def test_an_export_is_neither_listed_nor_read(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("text", [DOCUMENT, OBJECT, json.dumps(json.loads(OBJECT))], ids=["text", "json", "one line"])
+@pytest.mark.parametrize("name", [NAME, "docs/told-to-Max.json", "MY NOTES.TXT", "talk"])
+def test_an_export_is_neither_listed_nor_read_whatever_it_is_called(tmp_path: Path, name: str, text: str) -> None:
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
     repository = Repository.open(tmp_path)
     assert repository.files() == ()
     with pytest.raises(ToolError, match="does not exist"):
         repository.resolve(name)
-    path.write_text(DOCUMENT, encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
     repository.refresh()
     assert repository.files() == ()
     with pytest.raises(ToolError, match="Khepri exported"):
@@ -30,8 +33,8 @@ def test_an_export_is_neither_listed_nor_read(tmp_path: Path, name: str) -> None
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("notes.md", DOCUMENT), (NAME, "# My own notes\n"), (NAME, f"{'x' * 200}{DOCUMENT}")],
-    ids=["another name", "no mark", "a mark that is quoted"],
+    [(NAME, "# My own notes\n"), (NAME, f"They begin like this:\n{DOCUMENT}"), ("talk.py", DOCUMENT)],
+    ids=["no mark", "a mark that is quoted", "no document"],
 )
 def test_a_file_of_the_project_is_seen_whatever_it_looks_like(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text, encoding="utf-8")
