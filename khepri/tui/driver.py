@@ -10,6 +10,7 @@ import selectors
 import signal
 import sys
 import termios
+import time
 from codecs import getincrementaldecoder
 from collections.abc import Iterator
 
@@ -24,6 +25,8 @@ _READ_BYTES = 64 * 1024
 _PATIENCE_S = 0.1
 # What may be the beginning of a paste comes in one write with the rest of it; a pressed Escape does not.
 _HELD_S = 0.01
+# How long signals that came together may take until all of them are heard.
+_TOGETHER_S = 0.05
 
 
 class PasteCutter:
@@ -171,9 +174,19 @@ class TerminalDriver(LinuxDriver):
         if not self._auto_restart:
             return
         if os.tcgetpgrp(self.fileno) != os.getpgrp():
-            os.kill(os.getpid(), signal.SIGSTOP)  # until `fg`, as for everything that reads a terminal
+            self._stop_unless_ending()
             return
         self._loop.call_soon_threadsafe(self._take_terminal_again)
+
+    def _stop_unless_ending(self) -> None:
+        """Stop until `fg`, as everything does that reads a terminal, but not where the end was asked for as well.
+
+        Whoever ends a stopped job sends the signal to end it first, and then the one to continue. Both arrive at once,
+        on any threads and in any order, so that the first may be heard only after the second.
+        """
+        time.sleep(_TOGETHER_S)
+        if not self._is_ending:
+            os.kill(os.getpid(), signal.SIGSTOP)
 
     def _take_terminal_again(self) -> None:
         if self._is_ending:
