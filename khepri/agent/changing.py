@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Final
 
-from khepri.agent.checking import Checking, blamed
+from khepri.agent.checking import Checking, blamed, refuse_denied
 from khepri.agent.creating import Creating
 from khepri.agent.events import (
     ChangeReport,
@@ -121,7 +121,6 @@ class ChangeRun:
         self._checking = Checking(
             self._repository,
             () if instruction.is_dry_run else instruction.checks,
-            parts.permissions,
             settings.check_seconds,
             parts.writer.cancelled,
             emit,
@@ -145,7 +144,7 @@ class ChangeRun:
             OSError: The disk refused; nothing was written.
         """
         try:
-            self._checking.refuse_denied()
+            refuse_denied(self._instruction.checks, self._parts.permissions)
         except EditRefusedError as error:
             return self._refused(error)
         report = self._checked_again() or self._made()

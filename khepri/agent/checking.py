@@ -18,7 +18,6 @@ class Checking:
         self,
         repository: Repository,
         commands: Sequence[str],
-        permissions: Permissions,
         timeout_s: float,
         cancelled: threading.Event,
         emit: Callable[[Event], None],
@@ -29,7 +28,6 @@ class Checking:
         Args:
             repository: Where they run.
             commands: Each is run by a shell.
-            permissions: Say which may be run.
             timeout_s: Longest time of one check.
             cancelled: Ends the one that runs, and starts no other.
             emit: Told of each check.
@@ -37,26 +35,10 @@ class Checking:
         """
         self._repository = repository
         self._commands = commands
-        self._permissions = permissions
         self._timeout_s = timeout_s
         self._cancelled = cancelled
         self._emit = emit
         self._notice = notice
-
-    def refuse_denied(self) -> None:
-        """Refuse to begin where a check may not be run: nobody could tell then whether the change is good.
-
-        Raises:
-            EditRefusedError: A rule denies one.
-        """
-        for command in self._commands:
-            ruling = self._permissions.command(command)
-            if ruling.verdict is Verdict.DENY:
-                raise EditRefusedError(
-                    Refusal.DENIED,
-                    f"the check `{command}` may not be run: {ruling.reason}; nothing is changed",
-                    "leave the check out, or change the rule",
-                )
 
     def run(self) -> tuple[CheckFinished, ...]:
         """Run them one after the other, and return how those ended that came to their end."""
@@ -79,6 +61,26 @@ class Checking:
             finished.append(event)
             self._emit(event)
         return tuple(finished)
+
+
+def refuse_denied(commands: Sequence[str], permissions: Permissions) -> None:
+    """Refuse to begin where a check may not be run: nobody could tell then whether the change is good.
+
+    Args:
+        commands: The checks.
+        permissions: Say which may be run.
+
+    Raises:
+        EditRefusedError: A rule denies one.
+    """
+    for command in commands:
+        ruling = permissions.command(command)
+        if ruling.verdict is Verdict.DENY:
+            raise EditRefusedError(
+                Refusal.DENIED,
+                f"the check `{command}` may not be run: {ruling.reason}; nothing is changed",
+                "leave the check out, or change the rule",
+            )
 
 
 def blamed(calls: Sequence[ToolCall], output: str) -> ToolCall:

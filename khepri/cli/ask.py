@@ -37,18 +37,18 @@ def run(
     *,
     use_tools: bool,
 ) -> int:
-    """Answer ``question`` and return the exit code.
-
-    An error is also an object on stdout when JSON was asked for, so that a script has one thing to read.
-    """
+    """Answer ``question`` and return the exit code."""
     renderer = _renderer(output)
     try:
         return _answer(question, files, flags, cwd, renderer, use_tools=use_tools)
-    except BrokenPipeError:
+    except OSError:  # it may be the output itself that fails
         raise
-    except (Exception, KeyboardInterrupt) as error:
-        renderer.fail(error)
-        raise
+    except (Exception, KeyboardInterrupt, exits.SignalledExit) as error:
+        if output is Output.TEXT or renderer.finished is None:
+            raise
+        # The result is out, and a script has one thing to read.
+        exits.say(error)
+        return exits.exit_code(error)
 
 
 def _renderer(output: Output) -> Renderer:

@@ -1,9 +1,11 @@
-"""From an error to an exit code and to words on stderr: said once, here."""
+"""From an error to an exit code, to words on stderr, and to an object on stdout for scripts: said once, here."""
 
 import json
+import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import takewhile
 from typing import Any, Final
 
 from khepri.agent.words import describe_error
@@ -58,14 +60,25 @@ HELP: Final = (
 )
 
 
+class SignalledExit(SystemExit):
+    """A signal ends the process, by the way of an interrupt, so that the terminal is left as it was found."""
+
+    def __init__(self, number: int) -> None:
+        """Take the signal's number; the exit code is the one that shells give."""
+        super().__init__(128 + number)
+        self.number = number
+
+
 def exit_code(error: BaseException) -> int:
     """Return the exit code of an error; 1 for everything that Khepri did not foresee."""
+    if isinstance(error, SignalledExit):
+        return 128 + error.number
     return next((code for kind, code in _CODES if isinstance(error, kind)), INTERNAL)
 
 
 def as_object(error: BaseException) -> dict[str, Any]:
     """Return an error for scripts, ready for ``json.dumps``."""
-    message, hint = describe_error(error)
+    message, hint = _words(error)
     failure = {"type": type(error).__name__, "message": message, "hint": hint}
     if isinstance(error, EditRefusedError):
         failure["reason"] = error.reason
@@ -73,19 +86,44 @@ def as_object(error: BaseException) -> dict[str, Any]:
 
 
 @contextmanager
-def told_as_json(is_wanted: bool) -> Iterator[None]:
-    """Print the error that ends the block as an object on stdout if ``is_wanted``, and let it go on.
+def told_as_json(words: Sequence[str]) -> Iterator[None]:
+    """Print the error that ends the block as an object on stdout if the command line asks for JSON; it goes on.
 
     A broken promise is not printed: what was found, of which it is a part, has been.
+
+    Args:
+        words: The command line without the program. It is looked at, and not what was understood of it, because it
+            may be wrong itself.
     """
+    options = set(takewhile(lambda word: word != "--", words))
     try:
         yield
     except (BrokenPipeError, BrokenPromiseError):
         raise
-    except (Exception, KeyboardInterrupt) as error:
-        if is_wanted:
-            print(json.dumps(as_object(error), indent=2, ensure_ascii=False), flush=True)
+    except (Exception, KeyboardInterrupt, SystemExit) as error:
+        told = _usage_error(error) if type(error) is SystemExit else error
+        if told is None:
+            raise
+        if "--stream-json" in options:
+            print(json.dumps({"event": "error", **as_object(told)}, ensure_ascii=False), flush=True)
+        elif "--json" in options:
+            print(json.dumps(as_object(told), indent=2, ensure_ascii=False), flush=True)
         raise
+
+
+def _usage_error(end: SystemExit) -> UsageError | None:
+    """Return what was wrong with the command line; None where the process ends in another way.
+
+    Click has said it in words already, and has classes of its own in each version of Typer.
+    """
+    format_message = getattr(end.__context__, "format_message", None)
+    return UsageError(format_message(), "see --help") if end.code == USAGE and format_message else None
+
+
+def _words(error: BaseException) -> tuple[str, str]:
+    if isinstance(error, SignalledExit):
+        return f"ended by {signal.Signals(error.number).name}", ""
+    return describe_error(error)
 
 
 def say(error: BaseException) -> None:

@@ -290,8 +290,7 @@ def prove(
         "decoding": "exact" if exact else None,
         "backend": backend,
     }
-    with exits.told_as_json(as_json):
-        command.run(cwd, flags, as_json=as_json, tokens=tokens)
+    command.run(cwd, flags, as_json=as_json, tokens=tokens)
 
 
 @app.command()
@@ -320,8 +319,7 @@ def cache(context: typer.Context, cwd: Cwd = Path("."), as_json: AsJson = False)
         from khepri.cli import cache as command
 
         interrupts.admit()
-        with exits.told_as_json(as_json):
-            command.run(cwd, as_json)
+        command.run(cwd, as_json)
     elif as_json:
         raise typer.BadParameter(f"--json belongs after {context.invoked_subcommand}")
 
@@ -332,8 +330,7 @@ def clear(as_json: AsJson = False) -> None:
     from khepri.cli import cache as command
 
     interrupts.admit()
-    with exits.told_as_json(as_json):
-        command.clear(as_json)
+    command.clear(as_json)
 
 
 @models_app.callback()
@@ -467,8 +464,7 @@ def bench(
 
         if gamma is not None:
             raise typer.BadParameter("--sweep tries every gamma: leave --gamma out")
-        with exits.told_as_json(as_json):
-            sweep_command.run(cwd, flags, output, quick=quick, as_json=as_json, repeats=repeats)
+        sweep_command.run(cwd, flags, output, quick=quick, as_json=as_json, repeats=repeats)
         return
     if output is not None:
         raise typer.BadParameter("--output belongs to --sweep")
@@ -477,10 +473,8 @@ def bench(
 
         if repeats is not None or gamma is not None:
             raise typer.BadParameter("--cache drafts nothing and runs once: leave --gamma and --repeats out")
-        with exits.told_as_json(as_json):
-            cache_command.run(cwd, flags, quick=quick, as_json=as_json)
+        cache_command.run(cwd, flags, quick=quick, as_json=as_json)
         return
     from khepri.cli.bench import command
 
-    with exits.told_as_json(as_json):
-        command.run(cwd, flags, quick=quick, as_json=as_json, repeats=repeats)
+    command.run(cwd, flags, quick=quick, as_json=as_json, repeats=repeats)

@@ -13,14 +13,15 @@ from khepri.egress import Tier
 def run(commands: Callable[[], object], tier: Tier | None) -> None:
     """Run ``commands``, the command line, under a network lock of ``tier``; exits the process."""
     streams.prepare()
-    signal.signal(signal.SIGTERM, _terminate)
+    signal.signal(signal.SIGTERM, _end)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores it
-        signal.signal(signal.SIGHUP, _hang_up)
+        signal.signal(signal.SIGHUP, _end)
     if tier is not None and not tier.is_strong and not _only_help(sys.argv[1:]):
         print(f"khepri: {tier.describe()}", file=sys.stderr)
     try:
         try:
-            commands()
+            with exits.told_as_json(sys.argv[1:]):
+                commands()
         finally:
             # On the way out there is nothing left that an interrupt could end in good order.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -52,11 +53,5 @@ def _only_help(arguments: list[str]) -> bool:
     return not arguments or bool({"-h", "--help", "--version"} & set(arguments))
 
 
-def _terminate(*_: object) -> NoReturn:
-    """Leave by the way of an interrupt, so that the terminal is left as it was found."""
-    sys.exit(exits.TERMINATED)
-
-
-def _hang_up(*_: object) -> NoReturn:
-    """Leave in the same way when the terminal goes away."""
-    sys.exit(exits.HUNG_UP)
+def _end(number: int, _frame: object) -> NoReturn:
+    raise exits.SignalledExit(number)

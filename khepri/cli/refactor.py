@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from khepri import config, egress
+from khepri.agent.checking import refuse_denied
 from khepri.agent.events import (
     ChangeReport,
     ChangesApplied,
@@ -26,7 +27,7 @@ from khepri.agent.events import (
     StepStarted,
 )
 from khepri.agent.permission_rules import load_rules
-from khepri.agent.permissions import Verdict
+from khepri.agent.permissions import Permissions, Verdict
 from khepri.agent.session import Session
 from khepri.agent.task import Instruction
 from khepri.cli import exits, interrupts
@@ -62,11 +63,6 @@ class Options:
 
 def run(task: str | None, options: Options, flags: Mapping[str, Value], cwd: Path) -> int:
     """Carry a change out and return the exit code."""
-    with exits.told_as_json(options.as_json):
-        return _change(task, options, flags, cwd)
-
-
-def _change(task: str | None, options: Options, flags: Mapping[str, Value], cwd: Path) -> int:
     with interrupts.admitted():
         if options.checks and (options.skips_checks or options.is_dry_run):
             raise UsageError("--check needs a change that is written", "leave --no-check and --dry-run out")
@@ -80,11 +76,15 @@ def _change(task: str | None, options: Options, flags: Mapping[str, Value], cwd:
         if not text:
             raise UsageError("there is no task", 'say one: khepri refactor "rename Session to Conversation everywhere"')
         _require_somebody_to_ask(repository, options)
+        has_checks = not (options.is_dry_run or options.skips_checks)
+        checks = chosen_checks(repository, settings, options.checks) if has_checks else ()
+        # A model takes its time to load, and this needs none.
+        refuse_denied(checks, Permissions(load_rules(repository.root)))
         instruction = Instruction(
             text,
             tuple(attach(cwd, file) for file in options.files),
             options.targets,
-            () if options.is_dry_run or options.skips_checks else chosen_checks(repository, settings, options.checks),
+            checks,
             options.is_approved,
             options.is_dry_run,
         )

@@ -27,7 +27,6 @@ from khepri.agent.events import (
     ToolStarted,
 )
 from khepri.agent.words import describe_acceptance, describe_call, summarize
-from khepri.cli import exits
 from khepri.cli.markdown_stream import MarkdownStream
 
 _CUT: Final = {
@@ -44,9 +43,6 @@ class Renderer(Protocol):
 
     def handle(self, event: Event) -> None:
         """Show one event."""
-
-    def fail(self, error: BaseException) -> None:
-        """Show, for scripts, that the task failed; the words for people are said elsewhere."""
 
     def close(self) -> None:
         """Leave the terminal as it was. Harmless twice."""
@@ -137,10 +133,6 @@ class TextRenderer:
             case _:
                 pass
 
-    def fail(self, error: BaseException) -> None:
-        """Nothing: people read stderr."""
-        self.close()
-
     def close(self) -> None:
         """Take the progress line away and end an answer that was broken off, so that what was said stays."""
         self._progress.close()
@@ -177,14 +169,6 @@ class JsonRenderer:
             self._progress.finish(event)
         else:
             self._progress.handle(event)
-
-    def fail(self, error: BaseException) -> None:
-        """Print the error as an object."""
-        self.close()
-        if self.finished is not None:
-            return
-        kind = {"event": "error"} if self._is_stream else {}
-        _print_json({**kind, **exits.as_object(error)})
 
     def close(self) -> None:
         """Take the progress line away."""

@@ -21,21 +21,20 @@ from khepri.repo.text import printable
 
 def run(cwd: Path, number: int | None, *, to: bool, lists: bool, is_dry_run: bool, as_json: bool) -> int:
     """Take a change back, or show what can be, and return the exit code."""
-    with exits.told_as_json(as_json):
-        if to and number is None:
-            raise UsageError("--to needs the number of a change", "khepri undo --list shows them")
-        repository = Repository.open(cwd)
-        checkpoints = Checkpoints(repository.root, paths.checkpoints_dir())
-        if lists:
-            return _list(checkpoints, as_json=as_json)
-        if number is not None and checkpoints.is_undone(number):
-            return _nothing(f"change {number} has been taken back already", as_json=as_json)
-        chosen = _chosen(checkpoints, number, to=to)
-        if not chosen:
-            return _nothing("there is no change to take back in this repository", as_json=as_json)
-        if is_dry_run:
-            return _dry_run(repository, chosen, cwd, as_json=as_json)
-        return _take_back(repository, checkpoints, chosen, as_json=as_json)
+    if to and number is None:
+        raise UsageError("--to needs the number of a change", "khepri undo --list shows them")
+    repository = Repository.open(cwd)
+    checkpoints = Checkpoints(repository.root, paths.checkpoints_dir())
+    if lists:
+        return _list(checkpoints, as_json=as_json)
+    if number is not None and checkpoints.is_undone(number):
+        return _nothing(f"change {number} has been taken back already", as_json=as_json)
+    chosen = _chosen(checkpoints, number, to=to)
+    if not chosen:
+        return _nothing("there is no change to take back in this repository", as_json=as_json)
+    if is_dry_run:
+        return _dry_run(repository, chosen, cwd, as_json=as_json)
+    return _take_back(repository, checkpoints, chosen, as_json=as_json)
 
 
 def _take_back(repository: Repository, checkpoints: Checkpoints, chosen: Sequence[Checkpoint], *, as_json: bool) -> int:

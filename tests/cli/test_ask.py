@@ -2,12 +2,16 @@
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from khepri.agent.events import Finished, Timing, Usage
+from khepri.cli import ask, exits
+from khepri.cli.render import Renderer
 from tests.support.command import PROGRAM, Command
 
 RESULT = {"answer", "steps", "usage", "timing", "model", "stop_reason", "notices"}
@@ -289,3 +293,17 @@ def test_the_default_model_names_the_right_file_of_this_repository(khepri: Comma
     )
     assert done.returncode == 0, done.stderr
     assert "khepri/cli/exits.py" in json.loads(done.stdout)["answer"]
+
+
+@pytest.mark.parametrize("output", [ask.Output.JSON, ask.Output.STREAM_JSON])
+def test_what_fails_once_the_result_is_out_adds_no_second_object(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], output: ask.Output
+) -> None:
+    def answer(question: str | None, files: object, flags: object, cwd: Path, renderer: Renderer, **_: bool) -> int:
+        renderer.handle(Finished("Yes.", (), Usage(9, 0, 2), Timing(1, 1, 1, 1, None, 1, 1), "tiny", "answered"))
+        raise exits.SignalledExit(signal.SIGTERM)
+
+    monkeypatch.setattr(ask, "_answer", answer)
+    with exits.told_as_json(["ask", f"--{output}"]):
+        assert ask.run("Why?", (), {}, Path(), output, use_tools=True) == exits.TERMINATED
+    assert json.loads(capsys.readouterr().out)["answer"] == "Yes."

@@ -63,10 +63,25 @@ def test_an_end_has_its_code_and_its_reason_as_json_and_in_words(khepri: Command
 
 
 @pytest.mark.parametrize(
-    "arguments", [("refactor", "x", "--check", "true", "--dry-run"), ("undo", "--to"), ("refactor",), ("ask",)]
+    "arguments",
+    [
+        ("refactor", "x", "--check", "true", "--dry-run"),
+        ("undo", "--to"),
+        ("refactor",),
+        ("ask",),
+        ("ask", "--no-such-option", "why?"),
+        ("refactor", "x", "--seed", "much"),
+        ("refactor", "x", "--seed"),
+        ("sessions", "export"),
+        ("no-such-command",),
+        ("--no-such-option",),
+        ("bench", "--output", "x.svg"),
+        ("config", "--cwd", "no-such-folder"),
+    ],
 )
-def test_options_that_do_not_go_together_are_told_as_json(khepri: Command, arguments: tuple[str, ...]) -> None:
-    done = khepri.run(*arguments, "--json")
+@pytest.mark.parametrize("output", ["--json", "--stream-json"])
+def test_a_wrong_command_line_is_told_as_json(khepri: Command, arguments: tuple[str, ...], output: str) -> None:
+    done = khepri.run(arguments[0], output, *arguments[1:])
     found = json.loads(done.stdout)
     assert (done.returncode, found["exit_code"]) == (exits.USAGE, exits.USAGE)
     assert found["error"]["message"] in " ".join(done.stderr.split())

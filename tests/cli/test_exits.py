@@ -71,13 +71,13 @@ def test_what_was_not_foreseen_is_called_a_defect(capsys: pytest.CaptureFixture[
 
 
 def test_a_script_gets_an_error_as_an_object_and_one_only(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(NoModelError), exits.told_as_json(True):
+    with pytest.raises(NoModelError), exits.told_as_json(["ask", "--json"]):
         raise NoModelError("there is no model", "fetch one: khepri models pull")
     said = json.loads(capsys.readouterr().out)
     assert said["error"]["message"] == "there is no model"
     assert said["exit_code"] == exits.NO_MODEL
-    with pytest.raises(BrokenPromiseError), exits.told_as_json(True):
+    with pytest.raises(BrokenPromiseError), exits.told_as_json(["ask", "--json"]):
         raise BrokenPromiseError("2 of 100 tokens differ")
-    with pytest.raises(NoModelError), exits.told_as_json(False):
+    with pytest.raises(NoModelError), exits.told_as_json(["ask", "--", "--json"]):
         raise NoModelError("there is no model")
     assert capsys.readouterr().out == ""

@@ -124,7 +124,8 @@ def test_a_termination_ends_in_good_order(talkative: Command, number: signal.Sig
     process.send_signal(number)
     code, said, errors = end(process, said)
     assert (code, errors) == (expected, "")
-    assert [json.loads(line) for line in said.splitlines()]
+    last = [json.loads(line) for line in said.splitlines()][-1]
+    assert (last["event"], last["error"]["message"]) == ("error", f"ended by {number.name}")
 
 
 def test_after_a_kill_at_any_moment_the_next_run_works(khepri: Command) -> None:

@@ -96,11 +96,13 @@ def test_every_refusal_has_its_reason_and_writes_nothing(
     assert (repository / "app.py").read_text(encoding="utf-8") == APP
 
 
-def test_a_denied_check_has_the_change_refused(refactor: Refactor, repository: Path) -> None:
+def test_a_denied_check_has_the_change_refused_before_a_model_is_looked_for(
+    refactor: Refactor, repository: Path
+) -> None:
     (repository / ".khepri").mkdir()
     (repository / ".khepri" / "permissions.toml").write_text('deny = ["command touch"]\n', encoding="utf-8")
-    done = refactor(RENAME, "--yes", "--json", "--check", "true # \\\ntouch PWNED")
-    assert (done.returncode, result(done)["steps"][-1]["reason"]) == (exits.REFUSED, Refusal.DENIED)
+    done = refactor(RENAME, "--yes", "--json", "--model", "no-such-model", "--check", "true # \\\ntouch PWNED")
+    assert (done.returncode, result(done)["error"]["reason"]) == (exits.REFUSED, Refusal.DENIED)
     assert "may not be run" in " ".join(done.stderr.split())
     assert (repository / "app.py").read_text(encoding="utf-8") == APP
     assert not (repository / "PWNED").exists()

@@ -31,7 +31,6 @@ from khepri.agent.events import (
 )
 from khepri.agent.words import describe_call, summarize
 from khepri.cli.render import (
-    JsonRenderer,
     ProgressLine,
     TextRenderer,
     as_result,
@@ -39,7 +38,6 @@ from khepri.cli.render import (
     stream_json_renderer,
     text_renderer,
 )
-from khepri.errors import DecodeError, NoModelError
 from tests.support.command import PROGRAM, Command
 
 MARKUP = "[red]src/[/x].py[/red]"
@@ -124,7 +122,6 @@ def test_a_cut_answer_is_said_to_be_cut(capsys: pytest.CaptureFixture[str], reas
 def test_an_answer_that_is_broken_off_stays(capsys: pytest.CaptureFixture[str]) -> None:
     renderer = text_renderer()
     renderer.handle(AnswerDelta("It is", 2, 30.0))
-    renderer.fail(DecodeError("the pass failed"))
     renderer.close()
     assert capsys.readouterr().out == "It is\n"
 
@@ -163,20 +160,6 @@ def test_stream_json_tells_how_far_the_prefill_is_when_that_has_changed(capsys: 
         renderer.handle(PrefillProgress(done, 100, 0, 200.0))
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["done_tokens"] for line in lines] == [0, 64, 100, 0]
-
-
-@pytest.mark.parametrize("is_stream", [True, False])
-def test_a_failure_is_an_object_unless_the_result_is_out(capsys: pytest.CaptureFixture[str], is_stream: bool) -> None:
-    progress = ProgressLine(console(is_terminal=False))
-    JsonRenderer(progress, is_stream=is_stream).fail(NoModelError("there is no model", "fetch one"))
-    failure = json.loads(capsys.readouterr().out)
-    assert failure["error"] == {"type": "NoModelError", "message": "there is no model", "hint": "fetch one"}
-    assert failure["exit_code"] == 3
-    assert ("event" in failure) is is_stream
-    renderer = JsonRenderer(progress, is_stream=is_stream)
-    renderer.handle(FINISHED)
-    renderer.fail(KeyboardInterrupt())
-    assert capsys.readouterr().out.count("\n") == 1
 
 
 def test_a_call_is_shown_short() -> None:
