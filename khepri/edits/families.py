@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from khepri.edits.change import ChangeSet
+from khepri.edits.class_relations import relatives
 from khepri.edits.found_calls import classes_below
 from khepri.edits.locate import Target, read_source
 from khepri.edits.rope_project import RopeProject
@@ -29,7 +30,7 @@ class Member:
 
 
 def family_of(workspace: Workspace, target: Target) -> tuple[Member, ...]:
-    """Return a method and its family, the method first.
+    """Return a method and its family, the method first: what overrides it, and what a class has it mixed with.
 
     A function is alone, and so is a constructor, which stands for no other.
 
@@ -65,11 +66,13 @@ def family_of(workspace: Workspace, target: Target) -> tuple[Member, ...]:
         symbol = _symbol_at(workspace, target.name, path, line)
         if symbol is not None and (path, symbol) not in {(each.path, each.symbol) for each in found}:
             found.append(Member(path, symbol, is_override))
-    return tuple(found)
+    known = {(each.path, each.symbol) for each in found}
+    mixed = [each for each in relatives(workspace, target) if each.is_method and (each.path, each.symbol) not in known]
+    return (*found, *(Member(each.path, each.symbol, is_override=False) for each in mixed))
 
 
 def overrides(workspace: Workspace, target: Target) -> list[str]:
-    """Return the methods that a call of a method may mean as well: those of its family, and of classes below by name.
+    """Return what a call of a method may mean as well: its family, what classes below have, what is set on an object.
 
     Raises:
         EditRefusedError: rope refuses.
@@ -77,6 +80,7 @@ def overrides(workspace: Workspace, target: Target) -> list[str]:
     if target.kind != "method":
         return []
     found = {f"{each.path}:{each.symbol}" for each in family_of(workspace, target)[1:]}
+    found |= {f"{each.path}:{each.symbol}" for each in relatives(workspace, target)}
     below = classes_below(workspace, target) - {target.symbol.split(".")[-2]}
     for path in workspace.files() if below else ():
         data = workspace.read(path) if path.endswith(".py") else None

@@ -1,15 +1,17 @@
 """Finds with rope the calls of a Python function, and the uses of a parameter of it."""
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from khepri.edits.calls import calls_of
 from khepri.edits.change import FileChange, change_set
+from khepri.edits.class_relations import relatives, sharing_classes
 from khepri.edits.exact import replace_text
 from khepri.edits.locate import Target, find_python, read_source
 from khepri.edits.rope_project import RopeProject
 from khepri.edits.signature import Definition
-from khepri.edits.super_uses import is_super_use
+from khepri.edits.super_uses import CONSTRUCTORS, is_super_use
 from khepri.edits.workspace import Workspace
 from khepri.repo.symbols import outline
 
@@ -113,6 +115,11 @@ def _calls(workspace: Workspace, target: Target) -> list[tuple[str, int]]:
     resource = project.file(target.source.path)
     found: list[tuple[str, int]] = []
 
+    @cache
+    def sharing() -> frozenset[tuple[str, str]]:
+        others = () if target.name in CONSTRUCTORS else relatives(workspace, target)
+        return sharing_classes(target, others)
+
     def run() -> "RopeChanges":
         from rope.base import evaluate
         from rope.base.change import ChangeSet as RopeChanges
@@ -125,7 +132,7 @@ def _calls(workspace: Workspace, target: Target) -> list[tuple[str, int]]:
             name,
             instance=primary,
             only_calls=True,
-            unsure=lambda occurrence: is_super_use(occurrence, name),
+            unsure=lambda occurrence: is_super_use(occurrence, name, sharing),
         )
         for file in project.candidates(target.name):
             for occurrence in finder.find_occurrences(file):

@@ -11,7 +11,7 @@ from khepri.edits.inline_names import FUNCTIONS, bound_in, top_level_names
 from khepri.edits.locate import Target, find_python
 from khepri.edits.mentions import uses_of
 from khepri.edits.overloads import definitions_of_one
-from khepri.edits.parameters import finished
+from khepri.edits.parameters import finished, notes_on_stand_ins
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename import Refactoring, check_name, shown
 from khepri.edits.signature import Definition, edited
@@ -42,7 +42,7 @@ def add_parameter(
         raise EditRefusedError(Refusal.NO_OP, f"{target.label} has a parameter {name} already")
     text = f"{name}: {annotation} = {default}" if annotation else f"{name}={default}"
     changes, notes = _added(workspace, change_set(f"add {text} to {target.label}", []), target, name, text)
-    return finished(workspace, changes, notes)
+    return finished(workspace, changes, (*notes, *notes_on_stand_ins(workspace, target)))
 
 
 def _added(

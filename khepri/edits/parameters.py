@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 
 from khepri.edits.calls import calls_of
 from khepri.edits.change import ChangeSet, change_set
+from khepri.edits.class_relations import relatives
 from khepri.edits.decorated_parameters import is_asked_for, places_in_cases, refuse_named
 from khepri.edits.families import family_of
 from khepri.edits.found_calls import classes_below, found_calls, found_uses, is_builder
@@ -21,6 +22,7 @@ from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename import Refactoring, check_name, shown
 from khepri.edits.signature import Definition, Edit, edited, removal_of, split_arguments
 from khepri.edits.soundness import check_sound
+from khepri.edits.super_uses import CONSTRUCTORS
 from khepri.edits.unresolved_calls import refuse_unresolved, with_unresolved
 from khepri.edits.workspace import Workspace
 
@@ -62,6 +64,7 @@ def remove_parameter(workspace: Workspace, path: str, symbol: str, name: str) ->
     is_named = any(name in each.keywords for each in definitions)
     notes = refuse_unresolved(workspace, changes, target, name) if is_named else ()
     notes += _notes_on_places(workspace, definitions[0], name, calls)
+    notes += notes_on_stand_ins(workspace, target)
     notes += notes_on_loose_uses(workspace, changes, target, name, is_removed=True)
     if asked := [each.target.label for each in definitions if is_asked_for(each, name)]:
         notes += (f"the fixture {name} is not set up for {shown(asked)} any more",)
@@ -134,10 +137,11 @@ def rename_parameter(workspace: Workspace, path: str, symbol: str, old: str, new
         )
 
     changes, forked = _in_family(workspace, f"rename {old} of {target.label} to {new}", target, old, rename)
-    notes: tuple[str, ...] = ()
+    notes = notes_on_stand_ins(workspace, target)
     if taking := _taking_by_name(forked, find_python(forked, path, symbol), new):
         meant = {call for each in taking for call in found_calls(forked, each)}
-        changes, notes = with_unresolved(workspace, changes, target, (old, new), meant)
+        changes, unresolved = with_unresolved(workspace, changes, target, (old, new), meant)
+        notes += unresolved
         changes = with_partials(workspace, changes, target, old, new)
         notes += notes_on_loose_uses(workspace, changes, target, old, is_removed=False)
     changes, left = with_described(changes, old, new)
@@ -259,6 +263,13 @@ def _notes_on_places(
         if call.is_method and call.by_place > place and (path, call.opening) not in known
     ]
     return (f"{shown(left)} may pass {name} by its place, on objects of unknown type: not changed",) if left else ()
+
+
+def notes_on_stand_ins(workspace: Workspace, target: Target) -> tuple[str, ...]:
+    """Return a note on what stands for a method in other classes and is none, so that it keeps its parameters."""
+    others = [] if target.name in CONSTRUCTORS else relatives(workspace, target)
+    places = [f"{each.path}:{each.line}" for each in others if not each.is_method]
+    return (f"{shown(places)} puts something else in the place of {target.label}, and was left",) if places else ()
 
 
 def finished(

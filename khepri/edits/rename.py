@@ -12,6 +12,7 @@ from khepri.edits.accessors import is_accessor, with_accessors
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.class_bodies import rename_before_bound
 from khepri.edits.class_patterns import is_pattern_keyword, with_class_patterns
+from khepri.edits.class_relations import relatives, sharing_classes
 from khepri.edits.exact import replace_text
 from khepri.edits.fixtures import is_fixture, with_fixture_uses
 from khepri.edits.foreign import Foreign
@@ -56,9 +57,9 @@ class Refactoring:
 def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refactoring:
     """Rename a definition, an attribute or, without ``symbol``, a module, in every file that means it.
 
-    A method is renamed with those that override it. A call on an object of unknown type is renamed if no other
-    definition of the repository has that name; otherwise it is left and noted. So are strings and comments that hold
-    the name and do not clearly mean it.
+    A member of a class is renamed with those that stand for it in other classes. A call on an object of unknown type
+    is renamed if no other definition of the repository has that name; otherwise it is left and noted. So are strings
+    and comments that hold the name and do not clearly mean it.
 
     Raises:
         EditRefusedError: There is no such name, the new one is none or is taken, or rope refuses.
@@ -66,6 +67,42 @@ def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refac
     source = read_python(workspace, path)
     check_name(new_name)
     target = _target(source, symbol) if symbol else None
+    return _renamed(workspace, source, None, new_name) if target is None else _in_family(workspace, target, new_name)
+
+
+def _in_family(workspace: Workspace, target: Target, new_name: str) -> Refactoring:
+    """Rename a definition, and if it is a member of a class, those that stand for it in other classes."""
+    others = relatives(workspace, target)
+    sharing = sharing_classes(target, others)
+    first = _renamed(workspace, target.source, target, new_name, sharing)
+    forked, changes, notes = workspace.fork(), first.changes, first.notes
+    forked.take(changes)
+    followed = []
+    for each in others:
+        try:
+            other = _target(read_python(forked, each.path), each.symbol)
+        except EditRefusedError as error:
+            if error.reason is Refusal.NO_TARGET:
+                continue  # It is renamed already.
+            raise
+        following = _renamed(forked, other.source, other, new_name, sharing)
+        forked.take(following.changes)
+        # What was left before may be renamed now, so that the last notes are the ones to tell.
+        changes, notes = changes.merged(following.changes), following.notes
+        followed.append(f"{each.path} {each.symbol}")
+    if followed:
+        also = f"{shown(followed)} {'is' if len(followed) == 1 else 'are'} renamed too: an object has one of them"
+        notes = (also, *notes)
+    return Refactoring(changes, notes)
+
+
+def _renamed(
+    workspace: Workspace,
+    source: Source,
+    target: Target | None,
+    new_name: str,
+    sharing: frozenset[tuple[str, str]] = frozenset(),
+) -> Refactoring:
     old = target.name if target else Modules(workspace).name(source.path).rpartition(".")[2]
     if old == new_name:
         raise EditRefusedError(Refusal.NO_OP, f"{old} has that name already")
@@ -119,7 +156,7 @@ def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refac
 
     def run(*, is_meant: bool) -> ChangeSet:
         chosen = partial(decide, is_meant=is_meant)
-        return project.change_of(title, lambda: _rope_rename(project, source.path, target, new_name, chosen))
+        return project.change_of(title, lambda: _rope_rename(project, source.path, target, new_name, sharing, chosen))
 
     changes = run(is_meant=False)
     is_unique = bool(unsure) and _is_last(workspace, project, changes, old)
@@ -174,6 +211,7 @@ def _rope_rename(
     path: str,
     target: Target | None,
     new_name: str,
+    sharing: frozenset[tuple[str, str]],
     decide: Callable[["Occurrence"], bool],
 ) -> "RopeChanges":
     from rope.refactor.rename import Rename
@@ -188,7 +226,7 @@ def _rope_rename(
     is_method = target is not None and "." in target.symbol
 
     def is_meant(occurrence: "Occurrence") -> bool:
-        return is_super_use(occurrence, refactoring.old_pyname) or decide(occurrence)
+        return is_super_use(occurrence, refactoring.old_pyname, lambda: sharing) or decide(occurrence)
 
     return rename_found(
         refactoring,

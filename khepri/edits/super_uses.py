@@ -1,6 +1,7 @@
 """Finds what ``super().name`` means, which rope cannot tell: the name in the nearest base class that has it."""
 
 import re
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -10,6 +11,7 @@ from rope.refactor.occurrences import InHierarchyFilter, same_pyname
 if TYPE_CHECKING:
     from rope.base.pynames import PyName
     from rope.base.pyobjects import AbstractClass
+    from rope.base.pyscopes import Scope
     from rope.refactor.occurrences import Occurrence
 
 _SUPER: Final = re.compile(r"(?<![\w.])super\s*\(\s*(?:[\w.]+\s*,\s*\w+\s*)?\)\s*\.\s*\Z")
@@ -29,12 +31,16 @@ class _Meaning:
         return self.name
 
 
-def is_super_use(occurrence: "Occurrence", name: "PyName | None") -> bool:
+def is_super_use(
+    occurrence: "Occurrence", name: "PyName | None", sharing: Callable[[], Collection[tuple[str, str]]]
+) -> bool:
     """Return True if a name behind ``super()`` means a method, or one that the method overrides or is overridden by.
 
     Args:
         occurrence: Where the same word stands.
         name: What the method is for rope; None if it does not know it.
+        sharing: Gives path and qualified name of the classes whose methods of that name stand for one another: what
+            ``super()`` has in one of them may be in another that is no base of it. Asked only where that may be.
     """
     module = occurrence.tools.pymodule
     start, end = occurrence.get_word_range()
@@ -44,10 +50,20 @@ def is_super_use(occurrence: "Occurrence", name: "PyName | None") -> bool:
     while scope is not None and scope.get_kind() != "Class":
         scope = scope.parent
     word = module.source_code[start:end]
-    found = _inherited(scope.pyobject, word) if scope is not None else None
-    if found is None:
+    if scope is None:
         return False
+    found = _inherited(scope.pyobject, word)
+    if found is None:
+        return (occurrence.resource.path, _symbol(scope)) in sharing()
     return bool(same_pyname(name, found) or (word not in CONSTRUCTORS and InHierarchyFilter(name)(_Meaning(found))))
+
+
+def _symbol(scope: "Scope") -> str:
+    names = []
+    while scope.parent is not None:
+        names.append(scope.pyobject.get_name())
+        scope = scope.parent
+    return ".".join(reversed(names))
 
 
 def _inherited(pyclass: "AbstractClass", word: str) -> "PyName | None":

@@ -1,0 +1,234 @@
+"""Finds the members of classes that stand for one another: an object has one of them, and its class decides which.
+
+A method stands for that of a base class, and a mixin's for that of a class that it is mixed with, though neither knows
+of the other. A field or a property may stand for a method, and the other way round.
+"""
+
+import ast
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from khepri.edits.imports import Modules, bindings_of, parsed, star_sources
+from khepri.edits.locate import Target
+from khepri.edits.workspace import Workspace
+
+_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
+_PRIVATE: Final = re.compile(r"__\w*(?<!__)")
+
+
+@dataclass(frozen=True)
+class Relative:
+    """A member of a class that may stand for another one's."""
+
+    path: str
+    symbol: str
+    """Its qualified name."""
+    line: int
+    is_method: bool
+
+    @property
+    def owner(self) -> tuple[str, str]:
+        """Path and qualified name of its class."""
+        return self.path, self.symbol.rpartition(".")[0]
+
+
+@dataclass(frozen=True)
+class _Class:
+    path: str
+    symbol: str
+
+    @property
+    def name(self) -> str:
+        return self.symbol.rpartition(".")[2]
+
+
+@dataclass(frozen=True)
+class _File:
+    package: str
+    classes: dict[str, ast.ClassDef]
+    """By their qualified names."""
+    imported: dict[str, str]
+    stars: frozenset[str]
+
+
+def relatives(workspace: Workspace, target: Target) -> tuple[Relative, ...]:
+    """Return the members that may stand for a method or an attribute of a class or that it may stand for, sorted.
+
+    Classes are followed through imports; what is defined inside a function is left out. Each file that names one of
+    the classes is read.
+    """
+    owner, _, name = target.symbol.rpartition(".")
+    if not owner or _PRIVATE.fullmatch(name):
+        return ()
+    # Most names have one definition, which takes no look at any class.
+    defining = _binding_files(workspace, name)
+    if defining == {target.source.path: 1}:
+        return ()
+    classes = _Classes(workspace)
+    start = _Class(target.source.path, owner)
+    known, queue = {start}, [start]
+    found: list[Relative] = []
+    while queue:
+        for each in classes.sharing_objects(queue.pop()) - known:
+            member = classes.member(each, name) if each.path in defining else None
+            if member is not None:
+                known.add(each)
+                queue.append(each)
+                found.append(member)
+    return tuple(sorted(found, key=lambda each: (each.path, each.line)))
+
+
+def sharing_classes(target: Target, others: Collection[Relative]) -> frozenset[tuple[str, str]]:
+    """Return path and qualified name of the classes of a member and of its relatives; empty if it has none."""
+    own = {(target.source.path, target.symbol.rpartition(".")[0])} if others else set()
+    return frozenset(own | {each.owner for each in others})
+
+
+class _Classes:
+    """The classes of a workspace as far as they were asked for. One thread; for one refactoring."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace, self._modules = workspace, Modules(workspace)
+        self._texts = {path: workspace.read(path) or b"" for path in workspace.files() if path.endswith(".py")}
+        self._files: dict[str, _File] = {}
+        self._above_one: dict[_Class, tuple[_Class, ...]] = {}
+
+    def sharing_objects(self, one: _Class) -> set[_Class]:
+        """Return the classes of which some object is one, if it is one of this class as well."""
+        return {base for each in self._below(one) for base in self._above(each)}
+
+    def member(self, one: _Class, name: str) -> Relative | None:
+        """Return the first place where a class binds an attribute, itself or in its methods."""
+        node = self._file(one.path).classes.get(one.symbol)
+        found = sorted(_members(node, name), key=lambda each: each[0]) if node is not None else []
+        if not found:
+            return None
+        return Relative(one.path, f"{one.symbol}.{name}", found[0][0], all(is_method for _, is_method in found))
+
+    def _below(self, one: _Class) -> set[_Class]:
+        found, queue = {one}, [one]
+        while queue:
+            base = queue.pop()
+            word = re.compile(rb"class\b[^:]*[(\s,.]%s\b" % base.name.encode())
+            for path, data in self._texts.items():
+                if base.name.encode() in data and (word.search(data) or b" as " in data):
+                    new = {each for each in self._in(path) if base in self._bases(each)} - found
+                    found |= new
+                    queue += new
+        return found
+
+    def _above(self, one: _Class) -> set[_Class]:
+        found, queue = {one}, [one]
+        while queue:
+            new = set(self._bases(queue.pop())) - found
+            found |= new
+            queue += new
+        return found
+
+    def _in(self, path: str) -> Iterator[_Class]:
+        return (_Class(path, symbol) for symbol in self._file(path).classes)
+
+    def _bases(self, one: _Class) -> tuple[_Class, ...]:
+        """Return the classes of the workspace that a class names as its bases."""
+        if one not in self._above_one:
+            self._above_one[one] = tuple(self._named(one))
+        return self._above_one[one]
+
+    def _named(self, one: _Class) -> Iterator[_Class]:
+        node = self._file(one.path).classes.get(one.symbol)
+        for base in node.bases if node is not None else ():
+            written = ast.unparse(base.value if isinstance(base, ast.Subscript) else base)
+            if re.fullmatch(r"\w+(\.\w+)*", written):
+                # The names around a class are known in it as well.
+                around = one.symbol.split(".")[:-1]
+                for depth in range(len(around), -1, -1):
+                    found = self._found(one.path, ".".join([*around[:depth], written]), frozenset())
+                    if found is not None and found != one:
+                        yield found
+                        break
+
+    def _found(self, path: str, written: str, seen: frozenset[tuple[str, str]]) -> _Class | None:
+        """Return the class that a dotted name stands for at the top of a file."""
+        if (path, written) in seen:
+            return None
+        seen |= {(path, written)}
+        file = self._file(path)
+        if written in file.classes:
+            return _Class(path, written)
+        root, _, rest = written.partition(".")
+        if root in file.imported:
+            return self._of_module(f"{file.imported[root]}.{rest}".rstrip("."), seen)
+        found = (self._of_module(f"{module}.{written}", seen) for module in sorted(file.stars))
+        return next((each for each in found if each is not None), None)
+
+    def _of_module(self, dotted: str, seen: frozenset[tuple[str, str]]) -> _Class | None:
+        parts = dotted.split(".")
+        for length in range(len(parts) - 1, 0, -1):
+            if (path := self._modules.paths.get(".".join(parts[:length]))) is not None:
+                return self._found(path, ".".join(parts[length:]), seen)
+        return None
+
+    def _file(self, path: str) -> _File:
+        if path not in self._files:
+            tree = parsed(self._texts.get(path, b"")) or ast.Module([], [])
+            package = self._modules.package(path)
+            classes = dict(_classes(tree, ()))
+            self._files[path] = _File(package, classes, bindings_of(tree, package), star_sources(tree, package))
+        return self._files[path]
+
+
+def _binding_files(workspace: Workspace, name: str) -> dict[str, int]:
+    """Return the Python files that seem to bind a name, each with how often."""
+    word = re.escape(name.encode())
+    binding = re.compile(rb"\bdef\s+%s\b|(?<!\w)%s\s*(?::[^=\n]+)?(?:=(?!=)|:|,)" % (word, word))
+    found = {}
+    for path in workspace.files():
+        data = workspace.read(path) if path.endswith(".py") else None
+        if data is not None and (count := len(binding.findall(data))):
+            found[path] = count
+    return found
+
+
+def _classes(node: ast.AST, around: tuple[str, ...]) -> Iterator[tuple[str, ast.ClassDef]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ClassDef):
+            yield ".".join([*around, child.name]), child
+            yield from _classes(child, (*around, child.name))
+        elif not isinstance(child, (*_FUNCTIONS, ast.expr)):
+            yield from _classes(child, around)
+
+
+def _members(owner: ast.ClassDef, name: str) -> Iterator[tuple[int, bool]]:
+    """Yield the lines where a class binds an attribute, each with whether a method is what it binds."""
+    queue: list[ast.AST] = [*owner.body]
+    while queue:
+        match node := queue.pop():
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                if node.name == name:
+                    yield node.lineno, not _is_read_only(node.decorator_list)
+                yield from ((line, False) for line in _set_on_object(node, name))
+            case ast.ClassDef(name=found):
+                if found == name:
+                    yield node.lineno, False
+            case ast.Name(id=found, ctx=ast.Store()):
+                if found == name:
+                    yield node.lineno, False
+            case ast.Lambda() | ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+                pass
+            case _:
+                queue += ast.iter_child_nodes(node)
+
+
+def _set_on_object(method: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> Iterator[int]:
+    first = next(iter((*method.args.posonlyargs, *method.args.args)), None)
+    for node in ast.walk(method) if first is not None else ():
+        match node:
+            case ast.Attribute(value=ast.Name(id=own), attr=found, ctx=ast.Store()):
+                if first is not None and own == first.arg and found == name:
+                    yield node.lineno
+
+
+def _is_read_only(decorators: Collection[ast.expr]) -> bool:
+    return any(ast.unparse(each).rpartition(".")[2] in ("property", "cached_property") for each in decorators)
