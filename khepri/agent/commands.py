@@ -193,7 +193,7 @@ def _export(conversation: Conversation, argument: str) -> Outcome:
         # Else later questions would take it for a file of the project.
         raise UsageError(f"{path.name} is no name for a document", "end it in .md, .txt or .json; nothing was written")
     try:
-        _write_anew(path, export(history, wanted))
+        _write_anew(path, export(history, wanted, goes_on=conversation.is_busy))
     except FileExistsError:
         raise UsageError(f"{path} exists", "name another file: /export json FILE") from None
     except OSError as error:

@@ -144,6 +144,11 @@ class Conversation:
         except KhepriError:
             return False
 
+    @property
+    def is_busy(self) -> bool:
+        """True while a question is answered, the repository changed, or the conversation summarised."""
+        return self._session is not None and self._session.is_busy
+
     def take_note(self) -> str:
         """Return, once, what the user should know of the model that goes on, or of what it reads; empty if nothing."""
         note, self._note = self._note, ""

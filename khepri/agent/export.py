@@ -19,18 +19,33 @@ class ExportFormat(StrEnum):
     """Everything but the token ids."""
 
 
-def export(history: History, wanted: ExportFormat) -> str:
-    """Return the document. It holds nothing that could steer a terminal, whatever was said or shown."""
-    return printable(_markdown(history)) if wanted is ExportFormat.MARKDOWN else _json(history)
+def export(history: History, wanted: ExportFormat, *, goes_on: bool = False) -> str:
+    """Return the document. It holds nothing that could steer a terminal, whatever was said or shown.
+
+    Args:
+        history: The session.
+        wanted: What it is to be.
+        goes_on: True if the last turn may still be going on, here or in another process.
+    """
+    return printable(_markdown(history, goes_on)) if wanted is ExportFormat.MARKDOWN else _json(history, goes_on)
 
 
-def _markdown(history: History) -> str:
+def _markdown(history: History, goes_on: bool) -> str:
     what = f"Khepri session `{history.session_id}`, {history.started}, model `{history.model}`."
     head = f"<!-- {EXPORT_MARK} -->\n\n# {history.title}\n\n{what}\n"
-    return "\n".join([head, *(_turn(turn) for turn in history.turns)])
+    endings = _endings(history, goes_on)
+    return "\n".join([head, *(_turn(turn, ending) for turn, ending in zip(history.turns, endings, strict=True))])
 
 
-def _turn(turn: Turn) -> str:
+def _endings(history: History, goes_on: bool) -> list[str]:
+    """Return how each turn ended, in words; empty for a whole answer."""
+    endings = [turn.ending for turn in history.turns]
+    if goes_on and history.turns and history.turns[-1].is_open:
+        endings[-1] = "unfinished: it went on while this was written"
+    return endings
+
+
+def _turn(turn: Turn, ending: str) -> str:
     parts = [f"## {' '.join(turn.asked.split())[:80]}\n", _quoted(turn.asked)]
     parts += [
         f"\n_With {attachment.name} ({counted(len(attachment.text), 'character')})._"
@@ -44,8 +59,8 @@ def _turn(turn: Turn) -> str:
         parts.append(f"\n{turn.answer}")
     if turn.failure:
         parts.append(f"\n**Failed:** {turn.failure}")
-    if turn.ending:
-        parts.append(f"\n**{turn.ending[:1].upper()}{turn.ending[1:]}.**")
+    if ending:
+        parts.append(f"\n**{ending[:1].upper()}{ending[1:]}.**")
     if turn.summary:
         parts.append(f"\n_The conversation went on from this summary:_\n\n{_quoted(turn.summary.strip())}")
     if turn.finished is not None:
@@ -57,7 +72,7 @@ def _quoted(text: str) -> str:
     return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
 
 
-def _json(history: History) -> str:
+def _json(history: History, goes_on: bool) -> str:
     document = {
         "format": EXPORT_MARK,
         "session": history.session_id,
@@ -74,13 +89,13 @@ def _json(history: History) -> str:
                 "answer": turn.answer,
                 "notices": [text for text, _ in turn.notices],
                 "failure": turn.failure,
-                "ending": turn.ending,
+                "ending": ending,
                 "summary": turn.summary,
                 "usage": asdict(turn.finished.usage) if turn.finished else None,
                 "timing": asdict(turn.finished.timing) if turn.finished else None,
                 "stop_reason": turn.finished.stop_reason if turn.finished else None,
             }
-            for turn in history.turns
+            for turn, ending in zip(history.turns, _endings(history, goes_on), strict=True)
         ],
     }
     return printable_json(json.dumps(document, ensure_ascii=False, indent=2, default=str)) + "\n"

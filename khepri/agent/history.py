@@ -79,12 +79,17 @@ class Turn:
         return f"/refactor {self.question.text}" if self.is_change else self.question.text
 
     @property
+    def is_open(self) -> bool:
+        """True if nothing says that it has ended: it still goes on, or Khepri ended within it."""
+        return self.finished is None and not self.failure
+
+    @property
     def ending(self) -> str:
         """How it ended where that is no whole answer, in words; empty for one, and where ``failure`` says it."""
-        if self.failure:
-            return ""
-        if self.finished is None:
+        if self.is_open:
             return f"Khepri ended before {'the change was done' if self.is_change else 'the answer did'}"
+        if self.failure or self.finished is None:
+            return ""
         reason = self.finished.stop_reason
         return describe_end(reason) if self.is_change else describe_cut(reason)
 

@@ -174,6 +174,18 @@ class Journal:
             self.problem = f"the session is not saved any more: {error.strerror}"
 
 
+def is_written(path: Path) -> bool:
+    """Return True if a process has a session file open to write it."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def read_records(path: Path) -> list[Record]:
     """Return the records of a session file in order, without what cannot be read.
 

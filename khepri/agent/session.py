@@ -170,6 +170,11 @@ class Session:
         return prompt
 
     @property
+    def is_busy(self) -> bool:
+        """True while a task has not ended."""
+        return self._latest_task is not None and self._latest_task.is_alive()
+
+    @property
     def load_doing(self) -> str:
         """What the load is busy with, in a few words that the name of the model may follow."""
         return self._engine.load_status.doing

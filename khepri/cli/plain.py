@@ -37,7 +37,15 @@ from khepri.agent.events import (
 )
 from khepri.agent.listings import commands_text, models_text, sessions_text, stats_text
 from khepri.agent.task import Question, Task
-from khepri.agent.words import describe_call, describe_compacting, describe_error, describe_outcome, summarize
+from khepri.agent.words import (
+    describe_call,
+    describe_compacting,
+    describe_cut,
+    describe_end,
+    describe_error,
+    describe_outcome,
+    summarize,
+)
 from khepri.cli import exits
 from khepri.cli.change_input import ask_about
 from khepri.cli.config import as_text
@@ -124,6 +132,8 @@ class _Talk:
             cancelled = threading.Event()
             with _interrupts(cancelled.set):
                 ran = self._conversation.run_shell(line[1:].strip(), cancelled)
+            if cancelled.is_set() and _shows_interrupts():
+                _say("")
             _say(f"{ran.output.rstrip()}\n{ran.summary}")
             return
         mentions = mentions_of(line, self._conversation.repository.files()) if "@" in line else ()
@@ -184,13 +194,18 @@ class _Talk:
             told = turn.answer or turn.failure or work or "(no answer)"
             _say(f"you> {turn.asked}\n\n{told}")
             if turn.ending:
-                _say(f"ended: {turn.ending}")
+                _say(turn.ending)
 
 
 def _follow(task: Task) -> None:
     """Print what happens until the task ends; Ctrl-C stops it."""
     printer = _Printer()
-    with _interrupts(task.cancel):
+
+    def stop() -> None:
+        printer.is_within_line |= _shows_interrupts()
+        task.cancel()
+
+    with _interrupts(stop):
         try:
             for event in task.events():
                 printer.handle(event)
@@ -207,7 +222,8 @@ class _Printer:
 
     def __init__(self) -> None:
         self._said_s = 0.0
-        self._is_within_line = False
+        self.is_within_line = False
+        """True if something stands on the last line."""
 
     def handle(self, event: Event) -> None:
         """Print one event, if there is something to say about it."""
@@ -241,8 +257,9 @@ class _Printer:
                 pass
             case Finished():
                 self.end_line()
-                if event.stop_reason != "answered":
-                    self._say(f"ended: {event.stop_reason.replace('_', ' ')}")
+                ended = describe_cut(event.stop_reason) if event.report is None else describe_end(event.report.outcome)
+                if ended:
+                    self._say(ended)
                 self._say(summarize(event))
             case _:
                 pass
@@ -256,7 +273,7 @@ class _Printer:
 
     def end_line(self) -> None:
         """Let what comes next begin a line."""
-        if self._is_within_line:
+        if self.is_within_line:
             self._write("\n")
 
     def _say(self, text: str) -> None:
@@ -266,7 +283,7 @@ class _Printer:
     def _write(self, text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
-        self._is_within_line = not text.endswith("\n") if text else self._is_within_line
+        self.is_within_line = not text.endswith("\n") if text else self.is_within_line
 
 
 @contextmanager
@@ -282,6 +299,11 @@ def _interrupts(cancel: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _shows_interrupts() -> bool:
+    """True if the terminal writes ``^C`` where the cursor is."""
+    return sys.stdin.isatty()
 
 
 def _prepare_readline(repository: Repository, history: ComposerHistory) -> None:

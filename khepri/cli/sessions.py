@@ -10,7 +10,7 @@ from pathlib import Path
 from khepri import paths
 from khepri.agent.export import ExportFormat, export
 from khepri.agent.history import prompts_of, replay
-from khepri.agent.journal import Journal, read_records
+from khepri.agent.journal import Journal, is_written, read_records
 from khepri.agent.listings import describe_age, describe_size
 from khepri.agent.recording import find_session, list_sessions
 from khepri.engine.disk import forget_conversation
@@ -52,8 +52,9 @@ def export_one(cwd: Path, session: str, as_json: bool) -> None:
         UsageError: There is no such session, or it cannot be read.
     """
     path = find_session(_folder(cwd), session)
+    goes_on = is_written(path)
     history = replay(path.stem, read_records(path))
-    text = export(history, ExportFormat.JSON if as_json else ExportFormat.MARKDOWN)
+    text = export(history, ExportFormat.JSON if as_json else ExportFormat.MARKDOWN, goes_on=goes_on)
     sys.stdout.write(text)
 
 

@@ -660,6 +660,21 @@ def test_a_document_says_how_a_turn_ended(root: Path, event: Event | BaseExcepti
     assert turn["ending"] or turn["failure"]
 
 
+def test_a_document_says_that_an_answer_still_goes_on(make: MakeConversation, root: Path) -> None:
+    conversation = make(max_tokens=2000)
+    task = conversation.submit(Question("Where is retry?"))
+    next(task.events())
+    run(conversation, "/export told.md")
+    task.cancel()
+    assert isinstance(list(task.events())[-1], Finished)
+    run(conversation, "/export later.md")
+    told, later = ((root / f"{name}.md").read_text(encoding="utf-8") for name in ("told", "later"))
+    assert "**Unfinished: " in told
+    assert "ended before" not in told
+    assert "Unfinished" not in later
+    conversation.close()
+
+
 def test_a_session_is_exported_as_markdown_and_json_and_never_over_a_file(make: MakeConversation, root: Path) -> None:
     conversation = make()
     with pytest.raises((UsageError, ToolError)):

@@ -1,11 +1,13 @@
 """The conversation line by line, as a real process: the same commands, nothing drawn over, resumed and exported."""
 
 import json
+import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
 
-from khepri.agent.events import AnswerDelta, Event, Notice
+from khepri.agent.events import AnswerDelta, Event, Finished, Notice, Timing, Usage
 from khepri.cli import plain
 from khepri.errors import CancelledError
 from tests.support.command import Command
@@ -103,6 +105,50 @@ def test_the_machine_is_checked_with_the_model_of_the_conversation(khepri: Comma
     assert "examining" not in said
 
 
+class Told:
+    """A task of which this happens."""
+
+    def __init__(self, events: Iterator[Event]) -> None:
+        self._events = events
+        self.was_cancelled = False
+
+    def events(self) -> Iterator[Event]:
+        return self._events
+
+    def cancel(self) -> None:
+        self.was_cancelled = True
+
+
+def ended(stop_reason: str) -> Finished:
+    return Finished("", (), Usage(1, 1, 1), Timing(1, 1, 1, 1, None, 1, 1), "tiny", stop_reason)
+
+
+@pytest.mark.parametrize(("is_terminal", "said"), [(True, "\nstopped\n"), (False, "stopped\n")])
+def test_what_follows_an_interrupt_that_the_terminal_shows_begins_a_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, is_terminal: bool, said: str
+) -> None:
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: is_terminal)
+
+    def events() -> Iterator[Event]:
+        signal.raise_signal(signal.SIGINT)
+        yield ended("interrupted")
+
+    task = Told(events())
+    plain._follow(task)  # type: ignore[arg-type]
+    assert task.was_cancelled
+    assert capsys.readouterr().out.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("stop_reason", "said"), [("max_tokens", 'ask it to "go on"'), ("context_full", "/compact makes room")]
+)
+def test_an_answer_that_was_cut_says_how_to_go_on(
+    capsys: pytest.CaptureFixture[str], stop_reason: str, said: str
+) -> None:
+    plain._follow(Told(iter([ended(stop_reason)])))  # type: ignore[arg-type]
+    assert said in capsys.readouterr().out
+
+
 def test_what_is_said_within_an_answer_begins_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     def events() -> Iterator[Event]:
         yield AnswerDelta("is a class that", 4, 1.0)
@@ -112,14 +158,7 @@ def test_what_is_said_within_an_answer_begins_a_line(capsys: pytest.CaptureFixtu
         yield AnswerDelta("half", 7, 1.0)
         raise CancelledError("stopped")
 
-    class Told:
-        def events(self) -> Iterator[Event]:
-            return events()
-
-        def cancel(self) -> None:
-            raise AssertionError("nobody stops it")
-
-    plain._follow(Told())  # type: ignore[arg-type]
+    plain._follow(Told(events()))  # type: ignore[arg-type]
     assert capsys.readouterr().out == (
         "is a class that\nnote: the answer was cut\ngoes on\nnote: all of it is there\nhalf\nstopped\n"
     )

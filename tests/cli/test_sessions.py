@@ -75,6 +75,18 @@ def test_a_conversation_that_is_open_elsewhere_is_not_removed_as_it_would_be_wri
     assert not tier().holds(OWN[:-1])
 
 
+def test_an_answer_that_goes_on_elsewhere_is_exported_as_unfinished(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording = Recording(paths.sessions_dir(repository) / "one.jsonl", repository, "tiny")
+    recording.question(Question("Where?"))
+    sessions.export_one(repository, "one", as_json=False)
+    assert "**Unfinished: " in capsys.readouterr().out
+    recording.close()
+    sessions.export_one(repository, "one", as_json=False)
+    assert "**Khepri ended before the answer did.**" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("as_json", [False, True])
 def test_what_is_exported_does_nothing_to_a_terminal_wherever_it_goes(
     repository: Path, capsys: pytest.CaptureFixture[str], as_json: bool
