@@ -666,7 +666,8 @@ def test_a_document_says_that_an_answer_still_goes_on(make: MakeConversation, ro
     next(task.events())
     run(conversation, "/export told.md")
     task.cancel()
-    assert isinstance(list(task.events())[-1], Finished)
+    with suppress(CancelledError):
+        list(task.events())
     run(conversation, "/export later.md")
     told, later = ((root / f"{name}.md").read_text(encoding="utf-8") for name in ("told", "later"))
     assert "**Unfinished: " in told
