@@ -35,6 +35,13 @@ Git = Callable[..., str]
 
 
 @pytest.fixture
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps what Khepri writes outside the repository in folders of the test's own."""
+    for kind in ("CACHE", "CONFIG", "DATA", "STATE"):
+        monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind))
+
+
+@pytest.fixture
 def git(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Git:
     """Runs the real git in a folder, with a home of its own so that nobody's configuration matters."""
     home = tmp_path_factory.mktemp("home")

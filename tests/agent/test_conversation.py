@@ -50,11 +50,7 @@ from tests.support.tiny_model import write_tiny_model
 
 MakeConversation = Callable[..., Conversation]
 
-
-@pytest.fixture(autouse=True)
-def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for kind in ("CACHE", "CONFIG", "DATA", "STATE"):
-        monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind))
+pytestmark = pytest.mark.usefixtures("own_folders")
 
 
 @pytest.fixture

@@ -20,9 +20,8 @@ MakeApp = Callable[..., KhepriApp]
 
 
 @pytest.fixture(autouse=True)
-def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for kind in ("CACHE", "CONFIG", "DATA", "STATE"):
-        monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind))
+def _own_folders(own_folders: None) -> None:
+    """No test of the app writes into anybody's folders."""
 
 
 @pytest.fixture

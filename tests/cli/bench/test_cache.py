@@ -14,12 +14,10 @@ from khepri.engine.request import Generation
 
 
 @pytest.fixture(autouse=True)
-def _small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _small(own_folders: None, monkeypatch: pytest.MonkeyPatch) -> None:
     small = Scale(preamble_tokens=300, turn_tokens=60, turns=3, conversations=8, most_held=3)
     monkeypatch.setattr(cache, "QUICK", small)
     monkeypatch.setattr(cache, "_PRECISION_TOKENS", 200)
-    for kind in ("CACHE", "CONFIG", "DATA"):
-        monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind))
 
 
 def test_it_measures_turns_a_restart_conversations_and_precisions(
