@@ -35,12 +35,16 @@ class Relative:
 
 
 @dataclass(frozen=True)
-class _Class:
+class Class:
+    """A class of the workspace."""
+
     path: str
     symbol: str
+    """Its qualified name."""
 
     @property
     def name(self) -> str:
+        """Its bare name."""
         return self.symbol.rpartition(".")[2]
 
 
@@ -66,8 +70,8 @@ def relatives(workspace: Workspace, target: Target) -> tuple[Relative, ...]:
     defining = _binding_files(workspace, name)
     if defining == {target.source.path: 1}:
         return ()
-    classes = _Classes(workspace)
-    start = _Class(target.source.path, owner)
+    classes = Classes(workspace)
+    start = Class(target.source.path, owner)
     known, queue = {start}, [start]
     found: list[Relative] = []
     while queue:
@@ -86,20 +90,21 @@ def sharing_classes(target: Target, others: Collection[Relative]) -> frozenset[t
     return frozenset(own | {each.owner for each in others})
 
 
-class _Classes:
+class Classes:
     """The classes of a workspace as far as they were asked for. One thread; for one refactoring."""
 
     def __init__(self, workspace: Workspace) -> None:
-        self._workspace, self._modules = workspace, Modules(workspace)
+        """Read the Python files; each is parsed when it is asked for."""
+        self._modules = Modules(workspace)
         self._texts = {path: workspace.read(path) or b"" for path in workspace.files() if path.endswith(".py")}
         self._files: dict[str, _File] = {}
-        self._above_one: dict[_Class, tuple[_Class, ...]] = {}
+        self._above_one: dict[Class, tuple[Class, ...]] = {}
 
-    def sharing_objects(self, one: _Class) -> set[_Class]:
+    def sharing_objects(self, one: Class) -> set[Class]:
         """Return the classes of which some object is one, if it is one of this class as well."""
-        return {base for each in self._below(one) for base in self._above(each)}
+        return {base for each in self.below(one) for base in self._above(each)}
 
-    def member(self, one: _Class, name: str) -> Relative | None:
+    def member(self, one: Class, name: str) -> Relative | None:
         """Return the first place where a class binds an attribute, itself or in its methods."""
         node = self._file(one.path).classes.get(one.symbol)
         found = sorted(_members(node, name), key=lambda each: each[0]) if node is not None else []
@@ -107,7 +112,22 @@ class _Classes:
             return None
         return Relative(one.path, f"{one.symbol}.{name}", found[0][0], all(is_method for _, is_method in found))
 
-    def _below(self, one: _Class) -> set[_Class]:
+    def meant(self, path: str, written: str) -> Class | None:
+        """Return the class that a dotted name stands for at the top of a file; None if it is none of the workspace."""
+        return self._found(path, written, frozenset())
+
+    def around(self, path: str, line: int) -> Class | None:
+        """Return the innermost class in whose lines a line of a file is; None if there is none."""
+        classes = self._file(path).classes.items()
+        inside = [(node.lineno, symbol) for symbol, node in classes if node.lineno <= line <= (node.end_lineno or 0)]
+        return Class(path, max(inside)[1]) if inside else None
+
+    def of_path(self, dotted: str) -> Class | None:
+        """Return the class that can be imported by a dotted path; None if it is none of the workspace."""
+        return self._of_module(dotted, frozenset())
+
+    def below(self, one: Class) -> set[Class]:
+        """Return a class and all that inherit from it."""
         found, queue = {one}, [one]
         while queue:
             base = queue.pop()
@@ -119,7 +139,7 @@ class _Classes:
                     queue += new
         return found
 
-    def _above(self, one: _Class) -> set[_Class]:
+    def _above(self, one: Class) -> set[Class]:
         found, queue = {one}, [one]
         while queue:
             new = set(self._bases(queue.pop())) - found
@@ -127,16 +147,16 @@ class _Classes:
             queue += new
         return found
 
-    def _in(self, path: str) -> Iterator[_Class]:
-        return (_Class(path, symbol) for symbol in self._file(path).classes)
+    def _in(self, path: str) -> Iterator[Class]:
+        return (Class(path, symbol) for symbol in self._file(path).classes)
 
-    def _bases(self, one: _Class) -> tuple[_Class, ...]:
+    def _bases(self, one: Class) -> tuple[Class, ...]:
         """Return the classes of the workspace that a class names as its bases."""
         if one not in self._above_one:
             self._above_one[one] = tuple(self._named(one))
         return self._above_one[one]
 
-    def _named(self, one: _Class) -> Iterator[_Class]:
+    def _named(self, one: Class) -> Iterator[Class]:
         node = self._file(one.path).classes.get(one.symbol)
         for base in node.bases if node is not None else ():
             written = ast.unparse(base.value if isinstance(base, ast.Subscript) else base)
@@ -149,21 +169,21 @@ class _Classes:
                         yield found
                         break
 
-    def _found(self, path: str, written: str, seen: frozenset[tuple[str, str]]) -> _Class | None:
+    def _found(self, path: str, written: str, seen: frozenset[tuple[str, str]]) -> Class | None:
         """Return the class that a dotted name stands for at the top of a file."""
         if (path, written) in seen:
             return None
         seen |= {(path, written)}
         file = self._file(path)
         if written in file.classes:
-            return _Class(path, written)
+            return Class(path, written)
         root, _, rest = written.partition(".")
         if root in file.imported:
             return self._of_module(f"{file.imported[root]}.{rest}".rstrip("."), seen)
         found = (self._of_module(f"{module}.{written}", seen) for module in sorted(file.stars))
         return next((each for each in found if each is not None), None)
 
-    def _of_module(self, dotted: str, seen: frozenset[tuple[str, str]]) -> _Class | None:
+    def _of_module(self, dotted: str, seen: frozenset[tuple[str, str]]) -> Class | None:
         parts = dotted.split(".")
         for length in range(len(parts) - 1, 0, -1):
             if (path := self._modules.paths.get(".".join(parts[:length]))) is not None:

@@ -32,6 +32,7 @@ from khepri.edits.namesakes import Namesakes
 from khepri.edits.other_files import note_on_place
 from khepri.edits.plain_lines import PlainLines
 from khepri.edits.redirection import Move, named_plainly, redirect_imports
+from khepri.edits.reflection import named_uses
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename import Refactoring, check_name, shown
 from khepri.edits.rope_project import RopeProject
@@ -248,6 +249,12 @@ def _torn_results(workspace: Workspace, target: Target, function: ast.FunctionDe
             Refusal.NOT_POSSIBLE,
             f"{target.label} cannot be inlined: a call of it may mean {shown(others)}",
             "an object decides which of them is called; rename one of them first if they have nothing in common",
+        )
+    if named := next(named_uses(workspace, target), None):
+        raise EditRefusedError(
+            Refusal.NOT_POSSIBLE,
+            f"{target.label} cannot be inlined: {named.path}:{named.line} has it by a text that names it",
+            "it may be replaced or looked for there; change that first",
         )
     torn: set[ast.expr] = set()
     namesakes, has_calls = Namesakes(workspace, target), False

@@ -23,6 +23,7 @@ from khepri.edits.mentions import public_names, rename_mentions
 from khepri.edits.namesakes import Namesakes
 from khepri.edits.other_files import note_on_module, note_on_name
 from khepri.edits.private_names import is_inside_owner, is_private, refuse_outside_uses, with_outside_names
+from khepri.edits.reflection import with_named_uses
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rope_project import RopeProject
 from khepri.edits.soundness import check_sound
@@ -325,6 +326,8 @@ def _with_other_uses(workspace: Workspace, changes: ChangeSet, target: Target, n
         if is_field(target):
             changes = _with_arguments(workspace, changes, target, new)
         changes = with_class_patterns(workspace, changes, target, new)
+    changes = with_named_uses(workspace, changes, target, new)
+    if "." in target.symbol:
         refuse_outside_uses(changes, target, new)
     return with_fixture_uses(workspace, changes, target, new) if is_fixture(target) else changes
 

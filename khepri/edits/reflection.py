@@ -1,0 +1,136 @@
+"""Finds where a definition is reached by a text that holds its name: ``getattr``, ``setattr``, what tests patch.
+
+Such a text means the definition for sure if it stands beside its module or class, or is the whole dotted path.
+"""
+
+import ast
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from khepri.edits.change import ChangeSet, FileChange, change_set
+from khepri.edits.class_bodies import replace_names
+from khepri.edits.class_relations import Class, Classes
+from khepri.edits.exact import replace_text
+from khepri.edits.imports import Modules, bindings_of, parsed, passing_modules
+from khepri.edits.locate import Target
+from khepri.edits.workspace import Workspace
+from khepri.repo.text import decode
+
+_BY_NAME: Final = frozenset({"getattr", "setattr", "hasattr", "delattr", "object", "spy", "attrgetter", "methodcaller"})
+"""What takes the name of an attribute; ``object`` is that of ``mock.patch``."""
+_KEYWORDS: Final = frozenset({"multiple", "configure_mock"})
+"""What takes attributes as arguments of their names."""
+
+
+@dataclass(frozen=True)
+class NamedUse:
+    """A text, or an argument of a patch, that is a name or ends in it."""
+
+    path: str
+    line: int
+    place: ast.Name | None
+    """Where the name stands in the text; None where it cannot be changed alone."""
+    is_sure: bool
+    """True if it is the definition that is meant."""
+
+
+def with_named_uses(workspace: Workspace, changes: ChangeSet, target: Target, new: str) -> ChangeSet:
+    """Return a rename with the texts that surely mean what is renamed."""
+    files = {change.path: change for change in changes.files}
+    places: dict[str, list[ast.Name]] = {}
+    for use in named_uses(workspace, target, changes):
+        if use.is_sure and use.place is not None:
+            places.setdefault(use.path, []).append(use.place)
+    for path, found in places.items():
+        change = files.get(path)
+        before = change.before if change is not None else workspace.read(path)
+        data = (change.after if change is not None else before) or b""
+        files[path] = FileChange(path, before, replace_text(data, replace_names(decode(data).text, found, new)))
+    return change_set(changes.title, files.values())
+
+
+def named_uses(workspace: Workspace, target: Target, changes: ChangeSet | None = None) -> Iterator[NamedUse]:
+    """Yield the texts in calls, and the dotted paths anywhere, that may name a definition.
+
+    Args:
+        workspace: Where.
+        target: The definition, as it was.
+        changes: What is proposed; the texts are looked for there.
+    """
+    after = {change.path: change.after for change in changes.files} if changes is not None else {}
+    owners = _Owners(workspace, target, changes or ChangeSet("", ()))
+    quoted = re.compile(rb"[\"'.]%s[\"']|\b(?:%s)\(" % (target.name.encode(), "|".join(_KEYWORDS).encode()))
+    for path in workspace.files():
+        data = after[path] if path in after else workspace.read(path) if path.endswith(".py") else None
+        if data is None or not path.endswith(".py") or not quoted.search(data):
+            continue
+        for node in ast.walk(parsed(data) or ast.Module([], [])):
+            match node:
+                case ast.Call(func=ast.Name(id=called) | ast.Attribute(attr=called), args=given) if called in _BY_NAME:
+                    beside = given[0] if called not in ("attrgetter", "methodcaller") else None
+                    for each in given[:2]:
+                        if isinstance(each, ast.Constant) and each.value == target.name:
+                            is_sure = each is not beside and beside is not None and owners.has(path, data, beside)
+                            yield NamedUse(path, each.lineno, _end_of(each, target.name), is_sure)
+                case ast.Call(func=ast.Name(id=called) | ast.Attribute(attr=called), keywords=named):
+                    if called in _KEYWORDS and any(each.arg == target.name for each in named):
+                        yield NamedUse(path, node.lineno, None, False)
+                case ast.Constant(value=str(written)) if written.endswith(f".{target.name}"):
+                    before = written[: -len(target.name) - 1]
+                    if re.fullmatch(r"\w+(\.\w+)*", before) and owners.is_ours(before):
+                        yield NamedUse(path, node.lineno, _end_of(node, target.name), owners.has_path(before))
+
+
+class _Owners:
+    """The modules and classes through which a definition is reached."""
+
+    def __init__(self, workspace: Workspace, target: Target, changes: ChangeSet) -> None:
+        self._modules, self._classes = Modules(workspace), Classes(workspace)
+        owner = target.symbol.rpartition(".")[0]
+        home = self._modules.name(target.source.path)
+        self._owner = Class(target.source.path, owner) if owner else None
+        self._reached: Collection[str] = passing_modules(self._modules, home, target.name, changes) if not owner else ()
+        self._below: set[Class] | None = None
+
+    def is_ours(self, dotted: str) -> bool:
+        """Tell if a path begins with a module of the workspace."""
+        return any(name.partition(".")[0] == dotted.partition(".")[0] for name in self._modules.paths)
+
+    def has_path(self, dotted: str) -> bool:
+        """Tell if a dotted path is one of the modules or classes that have the definition."""
+        return self._is_owner(self._classes.of_path(dotted)) if self._owner is not None else dotted in self._reached
+
+    def has(self, path: str, data: bytes, node: ast.expr) -> bool:
+        """Tell if an expression of a file is a module or class that has the definition."""
+        written = ast.unparse(node)
+        if not re.fullmatch(r"\w+(\.\w+)*", written):
+            return False
+        if self._owner is not None:
+            is_own = written in ("self", "cls")
+            return self._is_owner(
+                self._classes.around(path, node.lineno) if is_own else self._classes.meant(path, written)
+            )
+        root, _, rest = written.partition(".")
+        tree = parsed(data)
+        imported = bindings_of(tree, self._modules.package(path)) if tree is not None else {}
+        return root in imported and f"{imported[root]}.{rest}".rstrip(".") in self._reached
+
+    def _is_owner(self, one: Class | None) -> bool:
+        if one is None or self._owner is None:
+            return False
+        if self._below is None:
+            self._below = self._classes.below(self._owner)
+        return one in self._below
+
+
+def _end_of(text: ast.Constant, name: str) -> ast.Name | None:
+    """Return where a name stands at the end of a plain string."""
+    if text.end_lineno != text.lineno or text.end_col_offset is None:
+        return None
+    end = text.end_col_offset - 1
+    start = end - len(name.encode())
+    if end - text.col_offset - 1 != len(str(text.value).encode()):
+        return None  # It has another kind of quotes, or a prefix.
+    return ast.Name(name, lineno=text.lineno, col_offset=start, end_lineno=text.lineno, end_col_offset=end)
