@@ -107,7 +107,7 @@ def test_a_class_is_renamed_with_its_mentions_and_nothing_else(root: Path, works
 
 
 def test_strings_and_comments_that_keep_the_name_are_told_and_left(root: Path, workspace: Workspace) -> None:
-    other = 'import pkg.net\n# Session\nMADE = getattr(pkg.net, "Session")\n'
+    other = 'import pkg.net\n# Session\nMADE = getattr(net_of(1), "Session")\n'
     (root / "pkg" / "other.py").write_text(other, encoding="utf-8")
     workspace.repository.refresh()
     done = rename(workspace, "pkg/net.py", "Session", "Conversation")
