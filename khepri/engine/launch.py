@@ -23,7 +23,7 @@ from khepri.engine.hardware import describe_cpu, total_memory_bytes
 from khepri.engine.pass_cost import PassCosts
 from khepri.engine.prefix import CacheLimits, choose_cache
 from khepri.engine.prefix_cache import PrefixCache
-from khepri.engine.probe import Verdict, probe
+from khepri.engine.probe import Verdict, library_build, probe
 from khepri.engine.worker import EngineWorker, LoadStatus
 from khepri.errors import ModelLoadError, OutOfMemoryError, UsageError
 from khepri.models.fingerprint import fingerprint
@@ -320,8 +320,8 @@ def _identity(model: Path, settings: EngineSettings, target: Backend) -> str:
     threads = settings.threads or describe_cpu().physical_cores
     parts = (
         describe_cpu().fingerprint,
-        target.capabilities.library,
-        ",".join(target.capabilities.features),
+        # One version may be compiled anew, for more of the processor: that rounds otherwise, and takes another time.
+        library_build(target.capabilities.backend),
         f"{model.name} {status.st_size} {status.st_mtime_ns}",
         f"threads {threads}",
         f"context {settings.context_tokens}",

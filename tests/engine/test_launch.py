@@ -122,6 +122,16 @@ def test_what_passes_cost_is_measured_once_and_kept(tiny_model: Path, tmp_path: 
     assert tiny_model.name in identity
 
 
+def test_what_passes_cost_is_measured_anew_for_a_library_that_was_compiled_anew(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for build in ("0.3.36;libllama.so:100:1", "0.3.36;libllama.so:101:2"):
+        monkeypatch.setattr(launching, "library_build", lambda _, build=build: build)
+        with start(tiny_model, tmp_path) as engine:
+            engine.submit(Request(tuple(engine.vocabulary.tokenize("def name(a): return a\n" * 4)), 40)).result()
+    assert len(json.loads((tmp_path / "pass-costs.json").read_text())) == 2
+
+
 def test_a_draft_model_of_the_same_vocabulary_drafts_and_changes_nothing(tiny_model: Path, tmp_path: Path) -> None:
     settings = EngineSettings(512, 1, 64, "off", draft_model=tiny_model)
     with launch(tiny_model, settings, files_in(tmp_path)) as engine:
