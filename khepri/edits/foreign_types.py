@@ -1,11 +1,12 @@
 """Tells which objects of a Python file are of a type from outside: made by a class that is imported, or annotated so.
 
-Types are not inferred: what a name is given in its own scope, and an attribute in its own class, is all that counts.
+Types are not inferred: what a name is given in its own scope, an attribute in its own class, and what a function says
+that it returns, is all that counts.
 """
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from itertools import pairwise
 from typing import Final
@@ -18,6 +19,10 @@ _MAKERS: Final = frozenset({"open", "logging.getLogger", "re.compile", "sqlite3.
 """Functions that make an object of a type from outside."""
 _STANDING_FOR_OURS: Final = frozenset({"typing", "typing_extensions", "collections", "abc", "unittest", "mock"})
 """Modules whose types say nothing of where an object comes from: any, what can be iterated, a mock."""
+_PLAIN: Final = frozenset(
+    {"staticmethod", "classmethod", "property", "cached_property", "cache", "lru_cache", "override"}
+)
+"""Decorators that leave what is returned."""
 _MOST_STEPS: Final = 8
 
 
@@ -35,14 +40,17 @@ class Origin(Enum):
 class ForeignTypes:
     """The objects of one file. Immutable but for what it remembers."""
 
-    def __init__(self, tree: ast.Module, outside: Mapping[str, str]) -> None:
+    def __init__(
+        self, tree: ast.Module, outside: Mapping[str, str], returned: Callable[[str], Origin] = lambda _: Origin.UNKNOWN
+    ) -> None:
         """Remember a file.
 
         Args:
             tree: The file.
             outside: The names that it has from outside, each with what it stands for, dotted.
+            returned: Tells what a function returns that the file imports from the repository, by its dotted name here.
         """
-        self._tree, self._outside = tree, outside
+        self._tree, self._outside, self._returned_there = tree, outside, returned
         self._classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
         self._bound: dict[_Scope, dict[str, list[Origin]]] = {}
         self._fields: dict[ast.ClassDef, dict[str, list[Origin]]] = {}
@@ -60,7 +68,7 @@ class ForeignTypes:
             case ast.Constant(value=None):
                 return Origin.NOTHING
             case ast.Call():
-                return self._made_by(node.func)
+                return self._made_by(node.func, scopes)
             case ast.Await(value=value) | ast.NamedExpr(value=value):
                 return self._origin(value, scopes, steps + 1)
             case ast.BoolOp(values=values):
@@ -70,7 +78,7 @@ class ForeignTypes:
             case ast.Name(id=name):
                 return self._named(name, scopes, steps)
             case ast.Attribute(value=ast.Name(id=name), attr=attribute):
-                owner = _owner(name, scopes)
+                owner = self._class_of(name, scopes)
                 return self._field(owner, attribute, steps) if owner is not None else Origin.UNKNOWN
         return Origin.UNKNOWN
 
@@ -112,7 +120,10 @@ class ForeignTypes:
                     note(target, self._origin(value, scopes, steps + 1))
                 case ast.Name(id=name, ctx=ast.Store()) if node not in known:
                     found.setdefault(name, []).append(Origin.UNKNOWN)
-                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                    is_read = {"property", "cached_property"} & set(_decorators(node))
+                    found.setdefault(name, []).append(self._returned_by(node) if is_read else Origin.UNKNOWN)
+                case ast.ClassDef(name=name):
                     found.setdefault(name, []).append(Origin.UNKNOWN)
         found |= annotated
         return found
@@ -152,11 +163,65 @@ class ForeignTypes:
         found |= annotated
         return found
 
-    def _made_by(self, function: ast.expr) -> Origin:
+    def returned(self, symbol: str) -> Origin:
+        """Return what a function or method of the file says that it returns, by its qualified name."""
+        owner, _, name = symbol.rpartition(".")
+        scope = self._classes.get(owner) if owner else self._tree
+        made = self._made_in(scope, name) if scope is not None else None
+        return _joined([self._returned_by(each) for each in made]) if made else Origin.UNKNOWN
+
+    def _made_by(self, function: ast.expr, scopes: tuple[_Scope, ...]) -> Origin:
         meant = self._meant(function)
         if meant in _MAKERS or _is_class(meant):
             return Origin.OUTSIDE
-        return Origin.UNKNOWN
+        made: list[ast.FunctionDef | ast.AsyncFunctionDef] = []
+        match function:
+            case ast.Name(id=name):
+                inside = (each for each in reversed(scopes) if not isinstance(each, ast.ClassDef))
+                made = next((found for scope in inside if (found := self._made_in(scope, name)) is not None), [])
+            case ast.Attribute(value=ast.Name(id=name) | ast.Call(func=ast.Name(id=name)) as value, attr=attribute):
+                owner = self._class_of(name, scopes) if isinstance(value, ast.Name) else self._classes.get(name)
+                made = (self._made_in(owner, attribute) if owner is not None else None) or []
+        if made:
+            return _joined([self._returned_by(each) for each in made])
+        written = ast.unparse(function)
+        return self._returned_there(written) if re.fullmatch(r"\w+(\.\w+)*", written) else Origin.UNKNOWN
+
+    def _class_of(self, name: str, scopes: tuple[_Scope, ...]) -> ast.ClassDef | None:
+        """Return the class of the file that a name is an object of, or is itself."""
+        if (own := _owner(name, scopes)) is not None:
+            return own
+        for scope in (each for each in reversed(scopes) if not isinstance(each, ast.ClassDef)):
+            made, stores = [], 0
+            for node in _own(scope):
+                match node:
+                    case ast.Assign(targets=[ast.Name(id=found)], value=ast.Call(func=maker)) if found == name:
+                        made.append(ast.unparse(maker))
+                    case ast.AnnAssign(target=ast.Name(id=found), annotation=annotation) if found == name:
+                        made.append(ast.unparse(annotation))
+                    case ast.Name(id=found, ctx=ast.Store()) if found == name:
+                        stores += 1
+            if isinstance(scope, _Function) and (given := [each for each in _arguments(scope) if each.arg == name]):
+                stores += 1
+                made += [ast.unparse(each.annotation) for each in given if each.annotation is not None]
+            if stores:
+                return self._classes.get(made[0]) if len({*made}) == 1 and len(made) == stores else None
+        return self._classes.get(name)
+
+    def _made_in(self, scope: _Scope, name: str) -> list[ast.FunctionDef | ast.AsyncFunctionDef] | None:
+        """Return the functions that a scope calls so, none if it binds the name otherwise; None if not at all."""
+        functions = []
+        for node in _own(scope):
+            match node:
+                case ast.FunctionDef(name=found) | ast.AsyncFunctionDef(name=found) if found == name:
+                    functions.append(node)
+                case ast.Name(id=found, ctx=ast.Store()) | ast.ClassDef(name=found) if found == name:
+                    return []
+        is_parameter = isinstance(scope, _Function) and name in {each.arg for each in _arguments(scope)}
+        return [] if is_parameter else functions or None
+
+    def _returned_by(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Origin:
+        return self._annotated(function.returns) if set(_decorators(function)) <= _PLAIN else Origin.UNKNOWN
 
     def _annotated(self, node: ast.expr | None) -> Origin:
         match node:
@@ -184,6 +249,11 @@ class ForeignTypes:
         if not re.fullmatch(r"[\w.]*", f"{root}.{rest}") or root not in self._outside:
             return ""
         return f"{self._outside[root]}.{rest}".rstrip(".")
+
+
+def _decorators(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    whole = (each.func if isinstance(each, ast.Call) else each for each in function.decorator_list)
+    return [ast.unparse(each).rpartition(".")[2] for each in whole]
 
 
 def _is_class(meant: str) -> bool:

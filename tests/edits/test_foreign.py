@@ -131,3 +131,66 @@ def test_an_attribute_of_an_object_whose_type_is_from_outside_is_not_renamed(tmp
 
 def line_of(words: str) -> int:
     return TYPED[: TYPED.index(words)].count("\n") + 1
+
+
+RETURNING = {
+    "pkg/__init__.py": "from .makers import opened as make\n",
+    "pkg/makers.py": (
+        "import io\n\n\ndef opened() -> io.StringIO: ...\n\n\nasync def later() -> 'io.StringIO | None': ...\n\n\n"
+        "@wrapping\ndef wrapped() -> io.StringIO: ...\n\n\ndef ours() -> 'Log': ...\n"
+    ),
+    "pkg/log.py": "class Log:\n    def {0}(self, row): ...\n\n    def write_all(self): ...\n",
+}
+USE_OF_RETURNED = """import io
+
+import pkg.makers as makers
+from pkg import make
+from pkg.makers import later, opened, ours, wrapped
+
+
+class Maker:
+    def made(self) -> io.StringIO: ...
+
+    @property
+    def out(self) -> io.StringIO: ...
+
+    def f(self):
+        self.made().write(1)
+        self.out.write(1)
+
+
+def here() -> io.StringIO: ...
+
+
+async def f(maker: Maker):
+    out = opened()
+    out.write(1)
+    makers.opened().write(1)
+    make().write(1)
+    (await later()).write(1)
+    here().write(1)
+    maker.made().write(1)
+    maker.out.write(1)
+    own = Maker()
+    own.made().write(1)
+
+
+def g():
+    ours().{0}(1)
+    wrapped().{0}(1)
+    for maker in ours():
+        maker.made().{0}(1)
+    maker = Maker()
+    here = ours
+    here().{0}(1)
+"""
+
+
+def test_what_a_function_says_that_it_returns_from_outside_keeps_its_names(tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    files = {**RETURNING, "use.py": USE_OF_RETURNED}
+    for path, text in files.items():
+        (tmp_path / path).write_text(text.replace("{0}", "write"), encoding="utf-8")
+    done = rename(Workspace(Repository.open(tmp_path)), "pkg/log.py", "Log.write", "put")
+    texts = {change.path: change.new_text for change in done.changes.files}
+    assert texts == {path: text.replace("{0}", "put") for path, text in files.items() if "{0}" in text}
