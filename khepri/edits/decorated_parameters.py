@@ -25,7 +25,7 @@ def places_in_cases(definition: Definition, name: str) -> list[int]:
         elif _names(decorator, name):
             _refuse(definition, name, f"@{ast.unparse(decorator)[:60]} names it")
     if not found and is_asked_for(definition, name):
-        _refuse(definition, name, "pytest passes the fixture of this name")
+        _refuse(definition, name, "pytest passes what has this name")
     return found
 
 
@@ -47,13 +47,19 @@ def refuse_named(definition: Definition, name: str) -> None:
 
 def is_asked_for(definition: Definition, name: str) -> bool:
     """Tell if a test or a fixture asks for something by the name of a parameter."""
-    path = definition.target.source.path.rpartition("/")[2]
-    is_test = definition.node.name.startswith("test") and re.search(r"(^|_)test", path) is not None
-    if not (is_test or makes_fixture(definition.node)):
+    path, text = definition.target.source.path.rpartition("/")[2], definition.text
+    is_test = definition.node.name.startswith("test") and (re.search(r"(^|_)test", path) or "import pytest" in text)
+    is_hook = definition.node.name.startswith("pytest_")
+    if not (is_test or is_hook or makes_fixture(definition.node)):
         return False
     arguments = definition.node.args
     places = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
-    return name in places[: len(places) - len(arguments.defaults)] and not (definition.is_method and name == places[0])
+    named = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    asked = [
+        *places[: len(places) - len(arguments.defaults)],
+        *(each.arg for each, default in named if default is None),
+    ]
+    return name in asked and not (definition.is_method and name == places[0])
 
 
 def _is_table(decorator: ast.expr) -> bool:

@@ -5,20 +5,29 @@ was given.
 """
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import Final
 
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
 from khepri.edits.found_calls import is_builder
+from khepri.edits.imports import parsed
 from khepri.edits.inline_calls import end_of
 from khepri.edits.locate import Target, find_python
 from khepri.edits.namesakes import Namesakes
+from khepri.edits.overloads import definitions_of_one
 from khepri.edits.refusal import EditRefusedError
 from khepri.edits.rename import shown
 from khepri.edits.workspace import Workspace
 from khepri.repo.text import decode
 
+_HARMLESS: Final = frozenset(
+    "property cached_property setter deleter getter staticmethod classmethod abstractmethod overload override final "
+    "cache lru_cache wraps contextmanager asynccontextmanager deprecated fixture parametrize usefixtures skip skipif "
+    "xfail".split()
+)
+"""Decorators whose functions are called as they are written, or by pytest."""
 _PARTIAL: Final = ("partial", "partialmethod")
 
 
@@ -36,16 +45,19 @@ def notes_on_loose_uses(
     """
     handed: list[str] = []
     forwarded: list[str] = []
+    is_passed = is_removed or _is_passed(workspace, changes, name)
     for path, _, tree, meant in _files(workspace, changes, target):
         for node, parent in _with_parents(tree):
             if isinstance(node, ast.Name | ast.Attribute) and end_of(node) in meant and isinstance(node.ctx, ast.Load):
                 call = parent if isinstance(parent, ast.Call) else None
                 if call is not None and call.func is node:
                     forwarded += [f"{path}:{node.lineno}"] * _passes_all(call)
-                elif (is_removed and not is_builder(target)) or (call is not None and _names(call, name)):
+                elif (is_passed and not is_builder(target)) or (call is not None and _names(call, name)):
                     handed.append(f"{path}:{node.lineno}")
         forwarded += [f"{path}:{line}" for line in _super_calls(tree, target) if is_builder(target)]
     notes = []
+    if (decorators := _taking_it(target)) and is_passed:
+        notes.append(f"{target.label} is handed on to {', '.join(decorators)}: see that nothing passes {name} there")
     if handed:
         notes.append(f"{target.label} is handed on at {shown(_sorted(handed))}: see that nothing passes {name} there")
     if forwarded:
@@ -105,6 +117,28 @@ def _files(
             yield path, text, ast.parse(text), set(namesakes.places(path))
         except (SyntaxError, ValueError, RecursionError):
             continue
+
+
+def _is_passed(workspace: Workspace, changes: ChangeSet, name: str) -> bool:
+    """Tell if any call of the repository, as proposed, passes something by a name."""
+    after = {change.path: change.after for change in changes.files}
+    written = re.compile(rb"\b%s\s*=(?!=)" % name.encode())
+    for path in workspace.files():
+        data = after[path] if path in after else workspace.read(path) if path.endswith(".py") else None
+        tree = parsed(data) if data is not None and path.endswith(".py") and written.search(data) else None
+        if tree is not None and any(isinstance(node, ast.keyword) and node.arg == name for node in ast.walk(tree)):
+            return True
+    return False
+
+
+def _taking_it(target: Target) -> list[str]:
+    """Return the decorators of a function that may pass it to somebody who calls it."""
+    try:
+        decorators = definitions_of_one(target)[0].node.decorator_list
+    except EditRefusedError:
+        return []
+    called = {each: each.func if isinstance(each, ast.Call) else each for each in decorators}
+    return [f"@{ast.unparse(each)[:60]}" for each, func in called.items() if _last(func) not in _HARMLESS]
 
 
 def _passes_all(call: ast.Call) -> bool:

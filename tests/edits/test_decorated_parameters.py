@@ -42,7 +42,7 @@ def test_a_table_of_cases_names_the_parameter_as_it_is_called_now(tmp_path: Path
 
 def test_what_pytest_passes_keeps_its_name_and_is_told_when_it_goes(tmp_path: Path) -> None:
     text = TABLE.format('"a,b"')
-    with pytest.raises(EditRefusedError, match="fixture of this name"):
+    with pytest.raises(EditRefusedError, match="pytest passes what has this name"):
         rename_parameter(workspace(tmp_path, text), "test_a.py", "test_f", "given", "new")
     assert "rest" not in text_of(rename_parameter(workspace(tmp_path, text), "test_a.py", "test_f", "rest", "new"))
     done = remove_parameter(workspace(tmp_path, text), "test_a.py", "test_f", "given")
@@ -57,3 +57,21 @@ def test_what_a_decorator_passes_by_name_keeps_it(tmp_path: Path, decorator: str
     with pytest.raises(EditRefusedError, match="names it"):
         rename_parameter(workspace(tmp_path, text), "test_a.py", "f", "dry_run", "new")
     assert "new" in text_of(rename_parameter(workspace(tmp_path, text), "test_a.py", "f", "other", "new"))
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "symbol", "name"),
+    [
+        ("test_a.py", "def test_f(*, tmp_path): ...\n", "test_f", "tmp_path"),
+        ("test_a.py", "class TestA:\n    def test_f(self, capsys): ...\n", "TestA.test_f", "capsys"),
+        ("check.py", "import pytest\n\n\ndef test_f(tmp_path): ...\n", "test_f", "tmp_path"),
+        ("plugin.py", "import pytest\n\n\n@pytest.fixture\ndef f(request): ...\n", "f", "request"),
+        ("conftest.py", "def pytest_configure(config): ...\n", "pytest_configure", "config"),
+    ],
+)
+def test_what_pytest_passes_from_elsewhere_keeps_its_name(
+    tmp_path: Path, path: str, text: str, symbol: str, name: str
+) -> None:
+    (tmp_path / path).write_text(text, encoding="utf-8")
+    with pytest.raises(EditRefusedError, match="pytest passes what has this name"):
+        rename_parameter(Workspace(Repository.open(tmp_path)), path, symbol, name, "other")

@@ -68,3 +68,39 @@ def test_a_function_that_is_handed_on_is_told_when_it_loses_a_parameter(tmp_path
         "m.py f is handed on at m.py:4: see that nothing passes b there",
         "what was passed for b is not evaluated any more at m.py:4: see whether it has to be",
     )
+
+
+HANDED = """from functools import partial
+
+HOOKS = []
+
+
+def hook(function):
+    HOOKS.append(function)
+    return function
+
+
+@hook
+def done(result, extra=None): ...
+
+
+def f(a, b): ...
+
+
+half = partial(f, b=1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("symbol", "name", "where"), [("done", "result", "handed on to @hook"), ("f", "a", "handed on at m.py:18")]
+)
+def test_a_function_that_is_handed_on_is_told_where_anything_passes_its_parameter_by_name(
+    tmp_path: Path, symbol: str, name: str, where: str
+) -> None:
+    (tmp_path / "m.py").write_text(HANDED, encoding="utf-8")
+    workspace = Workspace(Repository.open(tmp_path))
+    assert rename_parameter(workspace, "m.py", symbol, name, "other").notes == ()
+    (tmp_path / "n.py").write_text(f"def use(h):\n    h({name}=1)\n", encoding="utf-8")
+    workspace = Workspace(Repository.open(tmp_path))
+    (note,) = rename_parameter(workspace, "m.py", symbol, name, "other").notes
+    assert where in note
