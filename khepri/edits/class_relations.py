@@ -106,7 +106,7 @@ class Classes:
 
     def member(self, one: Class, name: str) -> Relative | None:
         """Return the first place where a class binds an attribute, itself or in its methods."""
-        node = self._file(one.path).classes.get(one.symbol)
+        node = self.node(one)
         found = sorted(_members(node, name), key=lambda each: each[0]) if node is not None else []
         if not found:
             return None
@@ -115,6 +115,14 @@ class Classes:
     def meant(self, path: str, written: str) -> Class | None:
         """Return the class that a dotted name stands for at the top of a file; None if it is none of the workspace."""
         return self._found(path, written, frozenset())
+
+    def node(self, one: Class) -> ast.ClassDef | None:
+        """Return the definition of a class; None if it has gone."""
+        return self._file(one.path).classes.get(one.symbol)
+
+    def naming(self, word: bytes) -> Iterator[Class]:
+        """Yield the classes of the files that hold a word."""
+        return (each for path, data in self._texts.items() if word in data for each in self._in(path))
 
     def around(self, path: str, line: int) -> Class | None:
         """Return the innermost class in whose lines a line of a file is; None if there is none."""
@@ -157,7 +165,7 @@ class Classes:
         return self._above_one[one]
 
     def _named(self, one: Class) -> Iterator[Class]:
-        node = self._file(one.path).classes.get(one.symbol)
+        node = self.node(one)
         for base in node.bases if node is not None else ():
             written = ast.unparse(base.value if isinstance(base, ast.Subscript) else base)
             if re.fullmatch(r"\w+(\.\w+)*", written):

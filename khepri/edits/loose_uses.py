@@ -60,12 +60,29 @@ def notes_on_loose_uses(
         notes.append(f"{target.label} is handed on to {', '.join(decorators)}: see that nothing passes {name} there")
     if handed:
         notes.append(f"{target.label} is handed on at {shown(_sorted(handed))}: see that nothing passes {name} there")
-    if forwarded:
-        notes.append(
-            f"{shown(_sorted(forwarded))} passes ** on to {target.label}: see that {name} is not among it, "
-            "and what is called with it"
+    return (*notes, *_on_forwarding(forwarded, target, name))
+
+
+def forwarding(workspace: Workspace, changes: ChangeSet, target: Target, name: str) -> tuple[str, ...]:
+    """Return a note that names the calls of a function that pass ``**`` on, whatever is among it."""
+    found: list[str] = []
+    for path, _, tree, meant in _files(workspace, changes, target):
+        calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+        named = (
+            each for each in calls if isinstance(each.func, ast.Name | ast.Attribute) and end_of(each.func) in meant
         )
-    return tuple(notes)
+        found += [f"{path}:{each.lineno}" for each in named if _passes_all(each)]
+        found += [f"{path}:{line}" for line in _super_calls(tree, target) if is_builder(target)]
+    return _on_forwarding(found, target, name)
+
+
+def _on_forwarding(places: list[str], target: Target, name: str) -> tuple[str, ...]:
+    if not places:
+        return ()
+    return (
+        f"{shown(_sorted(places))} passes ** on to {target.label}: see that {name} is not among it, "
+        "and what is called with it",
+    )
 
 
 def with_partials(workspace: Workspace, changes: ChangeSet, target: Target, old: str, new: str) -> ChangeSet:

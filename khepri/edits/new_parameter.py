@@ -4,11 +4,13 @@ import ast
 import builtins
 import keyword
 
+from khepri.edits.captured import check_captured
 from khepri.edits.change import ChangeSet, change_set
 from khepri.edits.families import family_of
 from khepri.edits.imports import star_sources
 from khepri.edits.inline_names import FUNCTIONS, bound_in, top_level_names
 from khepri.edits.locate import Target, find_python
+from khepri.edits.loose_uses import forwarding
 from khepri.edits.mentions import uses_of
 from khepri.edits.overloads import definitions_of_one
 from khepri.edits.parameters import finished, notes_on_stand_ins
@@ -50,7 +52,7 @@ def _added(
 ) -> tuple[ChangeSet, tuple[str, ...]]:
     """Add a parameter to a function and to the methods that override it, and tell of those."""
     forked = workspace.fork()
-    followed, left = [], []
+    followed, left, notes = [], [], list[str]()
     family = family_of(workspace, target)
     for member in family:
         definitions = definitions_of_one(find_python(forked, member.path, member.symbol))
@@ -63,12 +65,12 @@ def _added(
             continue
         for each in lacking:
             _refuse_taking_over(each, name)
+        notes += [*check_captured(workspace, lacking, name)]
         if member is not family[0]:
             followed.append(label)
         one = change_set("", [edited(lacking[0].target.source, [each.insertion(text) for each in lacking])])
         forked.take(one)
         changes = changes.merged(one)
-    notes = []
     if followed:
         notes.append(
             f"{name} is added to {shown(followed)} too, overriding {target.symbol}: see whether it is used there"
@@ -76,7 +78,9 @@ def _added(
     if left:
         stay = "stays" if len(left) == 1 else "stay"
         notes.append(f"{shown(left)} of the same family {stay} without {name}: a call that passes it would fail there")
-    return changes, tuple(notes)
+    if any(each.node.args.kwarg is not None for each in definitions_of_one(target)):
+        notes += forwarding(workspace, changes, target, name)
+    return changes, tuple(dict.fromkeys(notes))
 
 
 def _refuse_taking_over(definition: Definition, name: str) -> None:

@@ -8,7 +8,9 @@ import re
 from collections.abc import Callable, Collection
 
 from khepri.edits.calls import calls_of
+from khepri.edits.captured import check_captured
 from khepri.edits.change import ChangeSet, change_set
+from khepri.edits.class_keywords import refuse_class_keyword
 from khepri.edits.class_relations import relatives
 from khepri.edits.decorated_parameters import is_asked_for, places_in_cases, refuse_named
 from khepri.edits.families import family_of
@@ -37,6 +39,7 @@ def remove_parameter(workspace: Workspace, path: str, symbol: str, name: str) ->
     """
     target = find_python(workspace, path, symbol)
     _refuse_unknown(target, name)
+    refuse_class_keyword(workspace, target, name)
     family = [
         definitions_of_one(find_python(workspace, each.path, each.symbol)) for each in family_of(workspace, target)
     ]
@@ -114,6 +117,8 @@ def rename_parameter(workspace: Workspace, path: str, symbol: str, old: str, new
     target = find_python(workspace, path, symbol)
     check_name(new)
     _refuse_unknown(target, old)
+    refuse_class_keyword(workspace, target, old)
+    captured: dict[str, None] = {}
 
     def rename(forked: Workspace, definitions: tuple[Definition, ...]) -> ChangeSet:
         uses: dict[str, set[int]] = {}
@@ -122,6 +127,8 @@ def rename_parameter(workspace: Workspace, path: str, symbol: str, old: str, new
                 raise EditRefusedError(
                     Refusal.NOT_POSSIBLE, f"{each.target.label} uses the name {new} already", "choose another name"
                 )
+        captured.update(dict.fromkeys(check_captured(forked, definitions, new)))
+        for each in definitions:
             for used_path, place in found_uses(forked, each, old):
                 uses.setdefault(used_path, set()).add(place)
             uses.setdefault(each.target.source.path, set()).update(places_in_cases(each, old))
@@ -137,7 +144,7 @@ def rename_parameter(workspace: Workspace, path: str, symbol: str, old: str, new
         )
 
     changes, forked = _in_family(workspace, f"rename {old} of {target.label} to {new}", target, old, rename)
-    notes = notes_on_stand_ins(workspace, target)
+    notes = (*captured, *notes_on_stand_ins(workspace, target))
     if taking := _taking_by_name(forked, find_python(forked, path, symbol), new):
         meant = {call for each in taking for call in found_calls(forked, each)}
         changes, unresolved = with_unresolved(workspace, changes, target, (old, new), meant)

@@ -70,7 +70,7 @@ def test_a_function_that_is_handed_on_is_told_when_it_loses_a_parameter(tmp_path
     )
 
 
-HANDED = """from functools import partial
+HOOKED = """from functools import partial
 
 HOOKS = []
 
@@ -97,7 +97,7 @@ half = partial(f, b=1)
 def test_a_function_that_is_handed_on_is_told_where_anything_passes_its_parameter_by_name(
     tmp_path: Path, symbol: str, name: str, where: str
 ) -> None:
-    (tmp_path / "m.py").write_text(HANDED, encoding="utf-8")
+    (tmp_path / "m.py").write_text(HOOKED, encoding="utf-8")
     workspace = Workspace(Repository.open(tmp_path))
     assert rename_parameter(workspace, "m.py", symbol, name, "other").notes == ()
     (tmp_path / "n.py").write_text(f"def use(h):\n    h({name}=1)\n", encoding="utf-8")
