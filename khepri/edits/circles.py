@@ -1,6 +1,7 @@
 """Refuses a change after which modules would import from each other in a way that Python cannot do."""
 
 import ast
+from collections.abc import Callable, Mapping
 
 from khepri.edits.change import ChangeSet
 from khepri.edits.imports import Modules, imports_in, parsed
@@ -9,49 +10,73 @@ from khepri.edits.workspace import Workspace
 
 
 def refuse_circle(workspace: Workspace, changes: ChangeSet) -> None:
-    """Refuse a change by which a module comes to import a name from one that needs it first, as Python cannot do.
+    """Refuse a change by which modules come to run one another as they are imported, and one needs a name of another.
+
+    Where no name is needed yet, as after ``import a.b``, Python finds a module that is still running.
 
     Raises:
-        EditRefusedError: It would.
+        EditRefusedError: They would.
     """
     modules = Modules(workspace, changes)
-    proposed = {change.path: change for change in changes.files if change.path.endswith(".py")}
-    for path, change in proposed.items():
-        before = _needed(change.before or b"", path, modules)
-        for other in sorted(_needed(change.after or b"", path, modules) - before):
-            way: dict[str, str] = {other: path}
-            queue = [other]
-            while queue and path not in way:
-                here = queue.pop()
-                data = proposed[here].after if here in proposed else workspace.read(here)
-                for next_ in sorted(_needed(data or b"", here, modules) - way.keys()):
-                    way[next_] = here
-                    queue.append(next_)
-            if path in way:
-                last = way[path]
+    proposed = {change.path: change.after or b"" for change in changes.files}
+    known: dict[str, dict[str, bool]] = {}
+
+    def needed(path: str) -> dict[str, bool]:
+        if path not in known:
+            data = proposed[path] if path in proposed else workspace.read(path)
+            known[path] = _needed(data or b"", path, modules)
+        return known[path]
+
+    for change in changes.files:
+        if not change.path.endswith(".py"):
+            continue
+        before = _needed(change.before or b"", change.path, modules)
+        new = {other: is_name for other, is_name in needed(change.path).items() if is_name > before.get(other, -1)}
+        for other, is_name in sorted(new.items()):
+            last = _way_back(change.path, other, is_name, needed)
+            if last:
                 circle = "each other" if last == other else f"each other, by way of {last}"
                 raise EditRefusedError(
                     Refusal.NOT_POSSIBLE,
-                    f"{path} and {other} would import from {circle}",
+                    f"{change.path} and {other} would import from {circle}",
                     "move what it needs along with it, or choose another file",
                 )
 
 
-def _needed(data: bytes, path: str, modules: Modules) -> set[str]:
-    """Return the files whose names a module imports before anything else of it runs."""
+def _way_back(start: str, first: str, is_name: bool, needed: Callable[[str], Mapping[str, bool]]) -> str:
+    """Return the last file of a circle of imports in which one needs a name; empty if there is none."""
+    seen = {(first, is_name)}
+    queue = [(first, is_name)]
+    while queue:
+        here, has_name = queue.pop()
+        for next_, needs_name in sorted(needed(here).items()):
+            if next_ == start and (has_name or needs_name):
+                return here
+            state = next_, has_name or needs_name
+            if next_ != start and state not in seen:
+                seen.add(state)
+                queue.append(state)
+    return ""
+
+
+def _needed(data: bytes, path: str, modules: Modules) -> dict[str, bool]:
+    """Return the files that run before anything else of a module does, each with whether it needs a name of them."""
     tree = parsed(data)
-    top = ast.Module([node for node in tree.body if isinstance(node, ast.ImportFrom)], []) if tree is not None else None
-    found = set()
+    found: dict[str, bool] = {}
     around = modules.name(path).split(".")
-    both = (
-        [each for star in (True, False) for each in imports_in(top, modules.package(path), is_star=star)] if top else []
-    )
-    for each in both:
+    top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)] if tree is not None else []
+    imported = [(alias.name, False) for node in top if isinstance(node, ast.Import) for alias in node.names]
+    package = modules.package(path)
+    for each in (each for star in (True, False) for each in imports_in(ast.Module([*top], []), package, is_star=star)):
         # A submodule is there as soon as its own import is done.
-        if f"{each.module}.{each.name}" not in modules.paths:
-            found.add(each.module)
+        inside = f"{each.module}.{each.name}"
+        imported.append((inside, False) if inside in modules.paths else (each.module, True))
+    for name, is_name in imported:
+        found[name] = found.get(name, False) or is_name
         # The packages that it lies in come first, unless they have begun already.
-        parts = each.module.split(".")
+        parts = name.split(".")
         packages = (parts[:number] for number in range(1, len(parts)))
-        found |= {".".join(package) for package in packages if package != around[: len(package)]}
-    return {modules.paths[name] for name in found if name in modules.paths} - {path}
+        for outer in (".".join(part) for part in packages if part != around[: len(part)]):
+            found.setdefault(outer, False)
+    paths = {modules.paths[name]: is_name for name, is_name in found.items() if name in modules.paths}
+    return {other: is_name for other, is_name in paths.items() if other != path}

@@ -178,7 +178,9 @@ def inline(workspace: Workspace, path: str, symbol: str) -> Refactoring:
     _refuse_leftovers(workspace, changes, target)
     check_imports(workspace, changes)
     check_passed_on(workspace, changes)
-    return Refactoring(changes, check_sound(changes))
+    notes = check_sound(changes)
+    refuse_circle(workspace, changes)
+    return Refactoring(changes, notes)
 
 
 def _destination(workspace: Workspace, written: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from khepri.edits.moving import Module, moved
-from khepri.edits.refactor import move
+from khepri.edits.refactor import inline, move
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.workspace import Workspace
 from khepri.repo.root import Repository
@@ -223,3 +223,21 @@ def test_a_circle_by_way_of_other_modules_is_refused(tmp_path: Path) -> None:
     }
     with pytest.raises(EditRefusedError, match=r"each other, by way of pkg/parts/other\.py"):
         move(_repository(tmp_path, files), "pkg/net.py", "f", "pkg/goal.py")
+
+
+def test_a_circle_that_begins_with_the_import_of_a_module_is_refused(tmp_path: Path) -> None:
+    files = {
+        "pkg/net.py": "from pkg import goal\n\nA = 1\n\n\ndef f():\n    return A\n\n\ndef h():\n    return goal.g()\n",
+        "pkg/goal.py": "import pkg.net\n\n\ndef g():\n    return pkg.net.f()\n",
+    }
+    workspace = _repository(tmp_path, files)
+    with pytest.raises(EditRefusedError, match="would import from each other"):
+        move(workspace, "pkg/net.py", "f", "pkg/goal.py")
+    with pytest.raises(EditRefusedError, match="would import from each other"):
+        inline(workspace, "pkg/net.py", "f")
+    # Modules that only know one another find each other while they run.
+    assert move(workspace, "pkg/goal.py", "g", "pkg/late.py").changes.paths == (
+        "pkg/goal.py",
+        "pkg/late.py",
+        "pkg/net.py",
+    )
