@@ -4,10 +4,11 @@ import ast
 from typing import Final
 
 from khepri.edits.change import ChangeSet
-from khepri.edits.imports import Modules, bindings_of, star_sources
+from khepri.edits.imports import Modules, bindings_of, parsed, star_sources
 from khepri.edits.locate import Target
+from khepri.edits.reflection import named_uses
+from khepri.edits.rename import shown
 from khepri.edits.workspace import Workspace
-from khepri.repo.text import decode
 
 _OF_THE_FILE: Final = ("__file__", "__name__", "__package__", "__path__", "__spec__", "__doc__")
 _HARMLESS: Final = frozenset(
@@ -36,7 +37,8 @@ def notes_on_move(workspace: Workspace, changes: ChangeSet, target: Target, plac
     if used:
         means = "means" if len(used) == 1 else "mean"
         notes.append(f"{target.name} uses {', '.join(used)}, which {means} {place} now: see whether it should")
-    doing = [f"@{ast.unparse(each)[:60]}" for each in node.decorator_list if _last(each) not in _HARMLESS]
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    doing = [f"@{ast.unparse(each)[:60]}" for each in decorators if _last(each) not in _HARMLESS]
     if isinstance(node, ast.ClassDef):
         registering = _registering(workspace)
         doing += [f"the base class {ast.unparse(each)}" for each in node.bases if _last(each) in registering]
@@ -47,15 +49,61 @@ def notes_on_move(workspace: Workspace, changes: ChangeSet, target: Target, plac
             f"what {', '.join(doing)} {does} for {target.name} happens only once {place} is imported, and "
             f"{target.source.path} does not import it: import it where the registration is needed"
         )
+    if left := _set_up(_after(changes, target.source.path), target.name):
+        notes.append(
+            f"{target.source.path} does something with {target.name} at line {left[0]} as it is imported: "
+            f"import it where that is needed, for {place} does not"
+        )
+    if replaced := _replaced(workspace, changes, target, place):
+        notes.append(
+            f"{target.name} is put in or asked for by its name at {shown(replaced)}: see that it is done in the module "
+            "that uses it now"
+        )
     return tuple(notes)
 
 
-def _node(target: Target) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | None:
-    for node in ast.parse(target.source.text).body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name == target.name:
-            if target.start_line <= node.lineno <= target.end_line:
-                return node
-    return None
+def _set_up(text: str, name: str) -> list[int]:
+    """Return the lines where a module uses an attribute of a name as it is imported: a registration, or a setting."""
+    found = []
+    for node in ast.parse(text).body:
+        decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+        doing = decorators if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) else []
+        match node:
+            case ast.Expr(value=ast.Call(func=function)):
+                doing = [function]
+            case ast.Assign(targets=targets):
+                doing = targets
+        for each in doing:
+            called = each.func if isinstance(each, ast.Call) else each
+            if isinstance(called, ast.Attribute) and ast.unparse(called).partition(".")[0] == name:
+                found.append(node.lineno)
+    return found
+
+
+def _replaced(workspace: Workspace, changes: ChangeSet, target: Target, place: str) -> list[str]:
+    """Return where a module is given something else by a name, or asked for it: another module may use the name."""
+    goal = Modules(workspace, changes).name(place)
+    found = {
+        f"{use.path}:{use.line}" for use in named_uses(workspace, target, changes) if use.is_sure and not use.is_path
+    }
+    for change in changes.files:
+        tree = _parsed(change.after)
+        for node in ast.walk(tree) if change.path not in (target.source.path, place) else ():
+            if isinstance(node, ast.Attribute) and node.attr == target.name and isinstance(node.ctx, ast.Store):
+                bound = bindings_of(tree, Modules(workspace, changes).package(change.path))
+                root, _, rest = ast.unparse(node.value).partition(".")
+                if f"{bound.get(root, '')}.{rest}".rstrip(".") == goal:
+                    found.add(f"{change.path}:{node.lineno}")
+    return sorted(found)
+
+
+def _after(changes: ChangeSet, path: str) -> str:
+    return next((each.plain_text for each in changes.files if each.path == path), "")
+
+
+def _node(target: Target) -> ast.stmt | None:
+    body = ast.parse(target.source.text).body
+    return next((node for node in body if target.start_line <= node.lineno <= target.end_line), None)
 
 
 def _registering(workspace: Workspace) -> set[str]:
@@ -83,18 +131,16 @@ def _is_metaclass(keyword: ast.keyword) -> bool:
 
 
 def _tree(data: bytes | None) -> ast.Module:
-    if data is None or b"class " not in data:
-        return ast.Module([], [])
-    try:
-        return ast.parse(decode(data).text)
-    except (SyntaxError, ValueError, RecursionError):
-        return ast.Module([], [])
+    return _parsed(data) if data is not None and b"class " in data else ast.Module([], [])
+
+
+def _parsed(data: bytes | None) -> ast.Module:
+    return (parsed(data) if data is not None else None) or ast.Module([], [])
 
 
 def _is_imported_by(workspace: Workspace, changes: ChangeSet, home: str, place: str) -> bool:
-    after = next((each.after for each in changes.files if each.path == home), None)
     modules = Modules(workspace, changes)
-    tree = _at_import(decode(after).text) if after is not None else ast.Module([], [])
+    tree = _at_import(_after(changes, home))
     package, name = modules.package(home), modules.name(place)
     found = {*bindings_of(tree, package).values(), *star_sources(tree, package)}
     return any(each == name or each.startswith(f"{name}.") for each in found)

@@ -85,7 +85,7 @@ def moved(
     rows = source.text.split("\n")
     code = _with_absolute_imports("\n".join(rows[start:end]), source, goal)
     left = "\n".join(joined(rows[:start], rows[end:]))
-    _refuse_state(source, code, name)
+    _refuse_state(source, code, left, name)
     return _left(left, code, goal, name, exported), _received(code, source, goal, name)
 
 
@@ -206,7 +206,7 @@ def _region(source: Module, name: str, lines: tuple[int, int]) -> tuple[int, int
     own: set[str] = set()
     for node in ast.parse(source.text).body:
         if _first_line(node) <= end and _last_line(node) > start:
-            own |= _made(node)
+            own |= made_by(node)
             if _first_line(node) <= start or _last_line(node) > end:
                 own.add("")
     if own != {name}:
@@ -223,18 +223,25 @@ def _region(source: Module, name: str, lines: tuple[int, int]) -> tuple[int, int
     return (above or start), end
 
 
-def _refuse_state(source: Module, code: str, name: str) -> None:
-    """Refuse to part a definition from a name of its module that functions assign."""
-    assigned = {
-        each for node in ast.walk(ast.parse(source.text)) if isinstance(node, ast.Global) for each in node.names
-    }
-    shared = (assigned - {name}) & (_mentioned(code))
+def _refuse_state(source: Module, code: str, left: str, name: str) -> None:
+    """Refuse to part a definition from a name of its module that functions assign, or such a name from them."""
+    if name in _assigned(left):
+        raise EditRefusedError(
+            Refusal.NOT_POSSIBLE,
+            f"functions of {source.path} assign {name} as a global, and would assign another one then",
+            "move the whole module, or let them keep it in an object first",
+        )
+    shared = (_assigned(source.text) - {name}) & (_mentioned(code))
     if shared:
         raise EditRefusedError(
             Refusal.NOT_POSSIBLE,
             f"{name} uses {min(shared)}, which functions of {source.path} assign as a global",
             "move the whole module, or pass the value to it first",
         )
+
+
+def _assigned(text: str) -> set[str]:
+    return {each for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Global) for each in node.names}
 
 
 def _with_absolute_imports(code: str, source: Module, goal: Module) -> str:
@@ -264,7 +271,7 @@ def _origins(module: Module) -> dict[str, _Origin]:
                     statements = (*known.statements, _absolute(each, alias, module))
                     found[_bound(alias)] = _Origin(statements, known.is_own, is_for_types and not known.statements)
             else:
-                own = (f"from {module.name} import {name}" for name in _made(each))
+                own = (f"from {module.name} import {name}" for name in made_by(each))
                 found |= {statement.rpartition(" ")[2]: _Origin((statement,), is_own=True) for statement in own}
     return {name: origin for name, origin in found.items() if name != "*"}
 
@@ -293,7 +300,7 @@ def _module_of(node: ast.ImportFrom, module: Module) -> str:
     return ".".join([*base, *([node.module] if node.module else [])])
 
 
-def _made(node: ast.stmt) -> set[str]:
+def made_by(node: ast.stmt) -> set[str]:
     """Return the names that a statement binds at the top of its module."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return {node.name}
@@ -307,7 +314,7 @@ def _made(node: ast.stmt) -> set[str]:
             case ast.Lambda() | ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
                 pass
             case ast.stmt() | ast.expr() | ast.ExceptHandler() | ast.withitem():
-                names |= _made(child)  # type: ignore[arg-type]
+                names |= made_by(child)  # type: ignore[arg-type]
     return names
 
 

@@ -27,7 +27,7 @@ from khepri.edits.inline_safety import is_called, repeated_call, tied, torn_resu
 from khepri.edits.locate import Target, find_python, read_python, read_source
 from khepri.edits.mentions import public_names, without_public_name
 from khepri.edits.moved_meaning import notes_on_move
-from khepri.edits.moving import Module, moved
+from khepri.edits.moving import Module, made_by, moved
 from khepri.edits.namesakes import Namesakes
 from khepri.edits.other_files import note_on_place
 from khepri.edits.plain_lines import PlainLines
@@ -37,6 +37,7 @@ from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename import Refactoring, check_name, shown
 from khepri.edits.rope_project import RopeProject
 from khepri.edits.soundness import check_sound
+from khepri.edits.variables import find_definition_or_variable
 from khepri.edits.workspace import Workspace
 from khepri.repo.text import decode
 
@@ -45,12 +46,12 @@ if TYPE_CHECKING:
 
 
 def move(workspace: Workspace, path: str, symbol: str, destination: str) -> Refactoring:
-    """Move a top-level definition into another Python file, which may be new, and mend every import of it.
+    """Move a top-level definition or variable into another Python file, which may be new, and mend every import of it.
 
     Raises:
         EditRefusedError: There is no such definition, it is not at the top level, or rope refuses.
     """
-    target = find_python(workspace, path, symbol)
+    target = _whole(find_definition_or_variable(read_python(workspace, path), symbol))
     if "." in target.symbol or not target.symbol:
         raise EditRefusedError(
             Refusal.NOT_POSSIBLE, f"{target.label} is not at the top level of its file", "move the class, or by hand"
@@ -65,6 +66,26 @@ def move(workspace: Workspace, path: str, symbol: str, destination: str) -> Refa
     named = _named_still(workspace, changes, target)
     elsewhere = note_on_place(workspace, changes, Modules(workspace).name(target.source.path), target.name)
     return Refactoring(changes, (*notes, *named, *elsewhere, *notes_on_move(workspace, changes, target, place)))
+
+
+def _whole(target: Target) -> Target:
+    """Return a variable with the lines of the statement that makes it.
+
+    Raises:
+        EditRefusedError: Several do.
+    """
+    if target.kind != "variable":
+        return target
+    made = [node for node in ast.parse(target.source.text).body if target.name in made_by(node)]
+    if len(made) > 1:
+        lines = ", ".join(str(node.lineno) for node in made)
+        raise EditRefusedError(
+            Refusal.AMBIGUOUS,
+            f"{target.name} is made more than once in {target.source.path}, at lines {lines}",
+            "give it one value first",
+        )
+    node = made[0] if made else None
+    return replace(target, start_line=node.lineno, end_line=node.end_lineno or node.lineno) if node else target
 
 
 def _moved(workspace: Workspace, target: Target, place: str) -> ChangeSet:

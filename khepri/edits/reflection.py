@@ -34,6 +34,8 @@ class NamedUse:
     """Where the name stands in the text; None where it cannot be changed alone."""
     is_sure: bool
     """True if it is the definition that is meant."""
+    is_path: bool = False
+    """True for a text that is a whole path."""
 
 
 def with_named_uses(workspace: Workspace, changes: ChangeSet, target: Target, new: str) -> ChangeSet:
@@ -80,7 +82,7 @@ def named_uses(workspace: Workspace, target: Target, changes: ChangeSet | None =
                 case ast.Constant(value=str(written)) if written.endswith(f".{target.name}"):
                     before = written[: -len(target.name) - 1]
                     if re.fullmatch(r"\w+(\.\w+)*", before) and owners.is_ours(before):
-                        yield NamedUse(path, node.lineno, _end_of(node, target.name), owners.has_path(before))
+                        yield NamedUse(path, node.lineno, _end_of(node, target.name), owners.has_path(before), True)
 
 
 class _Owners:

@@ -30,7 +30,7 @@ from khepri.edits.soundness import check_sound
 from khepri.edits.stubs import with_stubs
 from khepri.edits.super_uses import is_super_use
 from khepri.edits.syntax import first_fault
-from khepri.edits.variables import copies_with, find_variable, is_field, rename_keywords, variables
+from khepri.edits.variables import copies_with, find_definition_or_variable, is_field, rename_keywords, variables
 from khepri.edits.workspace import Workspace
 from khepri.repo.symbols import outline
 from khepri.repo.text import decode
@@ -67,7 +67,7 @@ def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refac
     """
     source = read_python(workspace, path)
     check_name(new_name)
-    target = _target(source, symbol) if symbol else None
+    target = find_definition_or_variable(source, symbol) if symbol else None
     return _renamed(workspace, source, None, new_name) if target is None else _in_family(workspace, target, new_name)
 
 
@@ -81,7 +81,7 @@ def _in_family(workspace: Workspace, target: Target, new_name: str) -> Refactori
     followed = []
     for each in others:
         try:
-            other = _target(read_python(forked, each.path), each.symbol)
+            other = find_definition_or_variable(read_python(forked, each.path), each.symbol)
         except EditRefusedError as error:
             if error.reason is Refusal.NO_TARGET:
                 continue  # It is renamed already.
@@ -184,17 +184,6 @@ def _renamed(
         else note_on_module(workspace, changes, source.path, module)
     )
     return Refactoring(changes, (*notes, *_left(workspace, project, changes, source.path, old), *elsewhere))
-
-
-def _target(source: Source, symbol: str) -> Target:
-    """Return a definition, or else a variable or attribute, of a Python file."""
-    try:
-        return find_target(source, symbol)
-    except EditRefusedError as error:
-        variable = find_variable(source, symbol) if error.reason is Refusal.NO_TARGET else None
-        if variable is None:
-            raise
-        return variable
 
 
 def check_name(name: str) -> None:

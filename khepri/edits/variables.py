@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from khepri.edits.class_bodies import replace_names
-from khepri.edits.locate import Source, Target
+from khepri.edits.locate import Source, Target, find_target
+from khepri.edits.refusal import EditRefusedError, Refusal
 
 _MAKERS: Final = frozenset(
     "dataclass NamedTuple TypedDict BaseModel define frozen attrs s dataclass_transform Struct".split()
@@ -19,6 +20,21 @@ _Place = ast.Name | ast.Attribute
 def find_variable(source: Source, symbol: str) -> Target | None:
     """Return the first place that binds a variable of a Python file, or an attribute ``Class.name``; None for none."""
     return next((each for each in variables(source) if each.symbol == symbol), None)
+
+
+def find_definition_or_variable(source: Source, symbol: str) -> Target:
+    """Return a definition of a Python file, or else a variable or attribute.
+
+    Raises:
+        EditRefusedError: As for ``find_target``.
+    """
+    try:
+        return find_target(source, symbol)
+    except EditRefusedError as error:
+        variable = find_variable(source, symbol) if error.reason is Refusal.NO_TARGET else None
+        if variable is None:
+            raise
+        return variable
 
 
 def variables(source: Source) -> Iterator[Target]:

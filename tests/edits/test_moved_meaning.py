@@ -1,0 +1,83 @@
+"""What a definition or a variable loses with its file is told, and what would part it from its functions is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from khepri.edits.refactor import move
+from khepri.edits.refusal import EditRefusedError
+from khepri.edits.rename import Refactoring
+from khepri.edits.workspace import Workspace
+from khepri.repo.root import Repository
+
+VARIABLES = """import logging
+
+logger = logging.getLogger("x")
+table: dict[str, int] = {
+    "a": 1,
+}
+one, two = 1, 2
+twice = 1
+twice = twice + 1
+COUNT = 0
+
+
+def f():
+    global COUNT
+    COUNT += 1
+    logger.debug(table)
+"""
+
+
+def moving(root: Path, name: str, home: str, **others: str) -> Refactoring:
+    for module, text in {"home": home, **others}.items():
+        (root / f"{module}.py").write_text(text, encoding="utf-8")
+    return move(Workspace(Repository.open(root)), "home.py", name, "goal.py")
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("logger", 'import logging\n\nlogger = logging.getLogger("x")\n'),
+        ("table", 'table: dict[str, int] = {\n    "a": 1,\n}\n'),
+    ],
+)
+def test_a_variable_moves_with_all_of_its_statement(tmp_path: Path, name: str, code: str) -> None:
+    done = moving(tmp_path, name, VARIABLES, use=f"from home import {name}\n")
+    after = {change.path: change.new_text for change in done.changes.files}
+    assert after["goal.py"] == code
+    assert after["use.py"] == f"from goal import {name}\n"
+    assert f"from goal import {name}" in after["home.py"]
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("one", "holds more than one"),
+        ("twice", "made more than once in home.py, at lines 8, 9"),
+        ("COUNT", "functions of home.py assign COUNT as a global"),
+    ],
+)
+def test_a_variable_that_is_not_made_alone_or_once_stays(tmp_path: Path, name: str, why: str) -> None:
+    with pytest.raises(EditRefusedError, match=why):
+        moving(tmp_path, name, VARIABLES)
+
+
+@pytest.mark.parametrize(
+    "use", ["@show.register\ndef _(v: int): ...\n", "show.register(int, len)\n", "show.short = True\n"]
+)
+def test_what_the_old_file_does_with_what_has_moved_is_told(tmp_path: Path, use: str) -> None:
+    head = "from functools import singledispatch\n\n\n@singledispatch\ndef show(v): ...\n"
+    done = moving(tmp_path, "show", f"{head}\n\n{use}", use="from home import show\n")
+    (note,) = [each for each in done.notes if "as it is imported" in each]
+    assert note.startswith("home.py does something with show at line ")
+    assert not moving(tmp_path, "show", f"{head}\n\ndef f():\n    show.x = 1\n").notes
+
+
+@pytest.mark.parametrize(
+    ("use", "line"),
+    [("import home\nhome.f = len\n", 3), ("import home\nmonkeypatch.setattr(home, 'f', len)\n", 2)],
+)
+def test_what_puts_something_else_in_its_place_is_told(tmp_path: Path, use: str, line: int) -> None:
+    done = moving(tmp_path, "f", "def f(): ...\n\n\ndef g():\n    return f()\n", test_a=use)
+    assert [each for each in done.notes if f"by its name at test_a.py:{line}" in each]
