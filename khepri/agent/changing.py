@@ -44,6 +44,7 @@ from khepri.edits.checks import end_of
 from khepri.edits.files import digest
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.review import Review
+from khepri.edits.unasked import told_of_unasked
 from khepri.edits.workspace import Workspace
 from khepri.errors import CancelledError, ContextFullError, RefusedError, ToolError
 from khepri.tools.base import Tool, ToolContext
@@ -118,9 +119,10 @@ class ChangeRun:
         )
         manifests = [tool.manifest for tool in parts.tools]
         self._planning = Planning(instruction, found, manifests, self._workspace, parts.prompt, parts.writer)
+        self._checks = () if instruction.is_dry_run else instruction.checks
         self._checking = Checking(
             self._repository,
-            () if instruction.is_dry_run else instruction.checks,
+            self._checks,
             settings.check_seconds,
             parts.writer.cancelled,
             emit,
@@ -144,7 +146,7 @@ class ChangeRun:
             OSError: The disk refused; nothing was written.
         """
         try:
-            refuse_denied(self._instruction.checks, self._parts.permissions)
+            refuse_denied(self._checks, self._parts.permissions)
         except EditRefusedError as error:
             return self._refused(error)
         report = self._checked_again() or self._made()
@@ -265,6 +267,8 @@ class ChangeRun:
         failure = Failure(failed.command, end_of(failed.output, _CHECK_CHARS), is_new) if failed else None
         path, symbol = str(call.arguments["path"]), str(call.arguments.get("symbol", ""))
         change = self._parts.rewriting.rewrite(self._parts.prompt, path, symbol, failure)
+        for note in told_of_unasked(path, change.old_text, change.new_text, self._instruction.text):
+            self._notice(note)
         self._workspace.take(change_set(self._instruction.text, [change]))
         return f"{describe_planned(call)}: +{change.added_lines} -{change.removed_lines}"
 
