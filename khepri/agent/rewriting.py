@@ -27,6 +27,7 @@ _LEAST_SPARE_TOKENS: Final = 128
 _GROWTH: Final = 1.5
 WARMER: Final = 0.4
 """By how much each further try is freer: at temperature 0 it would be the same again."""
+_OF_HEADS: Final = re.compile(r"\b(?:argument|parameter|keyword|coroutine|await|attribute)", re.IGNORECASE)
 _SENTENCE: Final = "start: /[^\\n]{1,400}/"
 _SENTENCE_TOKENS: Final = 96
 _TEMPLATES: Final = {
@@ -45,6 +46,11 @@ class Failure:
     """What the model is shown of it."""
     is_new: bool
     """True if the last change broke it, False if it failed before."""
+
+    @property
+    def wanted(self) -> str:
+        """What of the output may ask for other parameters, or for a function that is or is not asynchronous."""
+        return "\n".join(line for line in self.output.split("\n") if _OF_HEADS.search(line))
 
 
 class Rewriting:
@@ -109,7 +115,7 @@ class Rewriting:
                 attempt.follow(assets.render_prompt("edit/repair.md", problem=refusal.message, hint=hint).strip())
             written = self._writer.write(attempt, grammar, max_tokens, WARMER * number, target.text)
             try:
-                return self._change(target, body_of(written, target))
+                return self._change(target, body_of(written, target), failure.wanted if failure else "")
             except EditRefusedError as error:
                 refusal = error
         assert refusal is not None
@@ -125,10 +131,10 @@ class Rewriting:
         conversation.follow(assets.render_prompt(f"edit/after_thought_{self._form}.md").strip())
         return conversation
 
-    def _change(self, target: Target, code: str) -> FileChange:
+    def _change(self, target: Target, code: str, failure: str) -> FileChange:
         if self._form is EditForm.BLOCKS:
-            return with_blocks(target, code, self._task)
-        return rewritten(target, code, self._task)
+            return with_blocks(target, code, self._task, failure)
+        return rewritten(target, code, self._task, failure)
 
     def _message(self, target: Target, failure: Failure | None) -> str:
         code = fenced(target)

@@ -15,7 +15,7 @@ _BLOCK: Final = re.compile(
 )
 
 
-def with_blocks(target: Target, written: str, task: str) -> FileChange:
+def with_blocks(target: Target, written: str, task: str, failure: str = "") -> FileChange:
     """Return the change that the blocks in ``written`` make in a target, one after the other.
 
     Raises:
@@ -38,7 +38,7 @@ def with_blocks(target: Target, written: str, task: str) -> FileChange:
     check_complete(source.text, text)
     check_syntax(source.path, source.text, text)
     check_kept(source.path, source.text, text, task)
-    check_bounds(target, part, text, task)
+    check_bounds(target, part, text, task, failure)
     return FileChange(source.path, source.data, replace_text(source.data, text))
 
 

@@ -1,6 +1,7 @@
 """Keeps what a small model wrote within what it was asked for: one definition, or its docstring.
 
-Only Python is looked at: what a statement outside of a definition would do is not known of other languages.
+What stands around the definition, and its head, are looked at in every language that has a grammar; decorators with
+their arguments, and docstrings, in Python.
 """
 
 import ast
@@ -11,9 +12,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from khepri.edits.around import refuse_outside
 from khepri.edits.locate import Target
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.shortening import asks_for_less
+from khepri.edits.unasked import refuse_unasked
 
 _PYTHON: Final = (".py", ".pyi")
 _KIND: Final = (
@@ -33,23 +36,26 @@ _MORE_TASK: Final = re.compile(
     re.IGNORECASE,
 )
 _WORD: Final = re.compile(r"\w+")
-_MOST_SHOWN: Final = 60
 _Defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
-def check_bounds(target: Target, code: str, new_text: str, task: str) -> None:
-    """Make sure that a new version of a Python definition changes nothing that was not asked for.
+def check_bounds(target: Target, code: str, new_text: str, task: str, failure: str = "") -> None:
+    """Make sure that a new version of a definition changes nothing that was not asked for.
 
     Args:
         target: The definition as it was, or a whole file.
         code: What comes in the place of its lines.
         new_text: The whole file, as it would be.
         task: What the user asked for.
+        failure: What a check says that may ask for another head of a definition, besides the task.
 
     Raises:
-        EditRefusedError: Code stands outside of it, a decorator is gone of which the task says nothing, or more than
-            a docstring changes where one was asked for.
+        EditRefusedError: Code stands outside of it, its head changes or a decorator is gone of which the task says
+            nothing, or more than a docstring changes where one was asked for.
     """
+    if target.symbol:
+        refuse_outside(target, code)
+    refuse_unasked(target.source.path, target.source.text, new_text, f"{task}\n{failure}")
     if not target.source.path.endswith(_PYTHON):
         return
     source = target.source.text
@@ -68,7 +74,6 @@ def check_bounds(target: Target, code: str, new_text: str, task: str) -> None:
         end_line = target.start_line + code.count("\n")
         before = list(_statements(old, target.start_line, target.end_line))
         after = list(_statements(new, target.start_line, end_line))
-        _refuse_outside(target, before, after)
         _refuse_bare(target, before, after, task)
     if _DOCSTRING_TASK.match(task) and not _MORE_TASK.search(task):
         _refuse_more(target, (source, old), (new_text, whole))
@@ -84,35 +89,6 @@ def _statements(tree: ast.AST, start_line: int, end_line: int) -> Iterator[ast.s
                 yield node
                 continue
         yield from _statements(node, start_line, end_line)
-
-
-def _refuse_outside(target: Target, before: list[ast.stmt], after: list[ast.stmt]) -> None:
-    known = {ast.dump(each) for each in before}
-    names = {name for each in after if isinstance(each, _Defined) for name in _names(each)}
-    for statement in after:
-        if isinstance(statement, _Defined | ast.Import | ast.ImportFrom) or ast.dump(statement) in known:
-            continue
-        bound = statement.targets if isinstance(statement, ast.Assign) else []
-        bound = [statement.target] if isinstance(statement, ast.AnnAssign) else bound
-        if bound and all(isinstance(each, ast.Name) and each.id in names for each in bound):
-            continue
-        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
-            what = f"a text stands outside of {target.name}"
-            hint = (
-                f"a docstring is the first line within {target.name}, below its def or class; write nothing around it"
-            )
-        else:
-            what = f"{ast.unparse(statement)[:_MOST_SHOWN]!r} stands outside of {target.name}"
-            hint = f"write {target.name} alone, with no statements before or after it"
-        raise EditRefusedError(Refusal.MALFORMED, what, hint)
-
-
-def _names(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            yield node.id
-        elif isinstance(node, ast.Attribute):
-            yield node.attr
 
 
 def _refuse_bare(target: Target, before: list[ast.stmt], after: list[ast.stmt], task: str) -> None:

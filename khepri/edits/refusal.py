@@ -18,6 +18,8 @@ class Refusal(StrEnum):
     """The model left code out and said so, as in ``# rest unchanged``."""
     SHRINKAGE = "unexplained shrinkage"
     """Most of the code is gone, and the task does not say so."""
+    UNASKED = "not asked for"
+    """What others rely on changes, and the task does not say so."""
     NO_OP = "nothing changed"
     """The new text is the old one."""
     SYNTAX = "syntax error"

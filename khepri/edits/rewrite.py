@@ -8,6 +8,7 @@ import ast
 import re
 from typing import Final
 
+from khepri.edits.around import with_other_imports, without_known
 from khepri.edits.bounds import check_bounds
 from khepri.edits.change import FileChange
 from khepri.edits.exact import replace_text
@@ -21,13 +22,14 @@ from khepri.repo.symbols import outline
 _IMPORT: Final = re.compile(r"^(?:from\s+[\w.]+\s+import\s+[\w*, ()]+|import\s+[\w., ]+)\s*(?:#.*)?$")
 
 
-def rewritten(target: Target, written: str, task: str) -> FileChange:
+def rewritten(target: Target, written: str, task: str, failure: str = "") -> FileChange:
     r"""Return the change that puts ``written`` in the place of a definition or of a whole file.
 
     Args:
         target: What was shown to the model.
         written: What it wrote, lines ending in ``\n``, without the fence.
         task: What the user asked for.
+        failure: What a check says that may ask for another head of a definition, besides the task.
 
     Raises:
         EditRefusedError: A guard refuses it; the words tell the model what to do better.
@@ -43,22 +45,23 @@ def rewritten(target: Target, written: str, task: str) -> FileChange:
         check_complete(source.text, new_text)
         check_syntax(source.path, source.text, new_text)
         check_kept(source.path, source.text, new_text, task)
-        check_bounds(target, code, new_text, task)
+        check_bounds(target, code, new_text, task, failure)
     else:
         imports, code = split_imports(target, code)
         code = without_copies(target, indented_as(target.text, without_frame(target, code)))
+        other_imports, code = without_known(target, code)
         # An import that the old code lacks is a change of its own.
-        if not any(_serves(line, code) for line in imports):
+        if not other_imports and not any(_serves(line, code) for line in imports):
             check_changed(target.text, code)
         check_complete(target.text, code)
         lines = source.text.split("\n")
         lines[target.start_line - 1 : target.end_line] = code.split("\n")
-        new_text = with_imports("\n".join(lines), imports)
+        new_text = with_other_imports(source.path, with_imports("\n".join(lines), imports), other_imports)
         check_syntax(source.path, source.text, new_text)
         _refuse_other(target, code)
         refuse_second(target, new_text)
         check_kept(source.path, target.text, code, task)
-        check_bounds(target, code, new_text, task)
+        check_bounds(target, code, new_text, task, failure)
     after = replace_text(source.data, new_text)
     if after == source.data:
         raise EditRefusedError(Refusal.NO_OP, "nothing would change", "make the change that the task asks for")

@@ -8,6 +8,7 @@ exhaust Python's stack.
 import re
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -57,6 +58,7 @@ class _Capture:
     start_line: int
     end_line: int
     signature: str
+    node: "Node"
 
 
 def outline(path: str, text: str) -> tuple[Symbol, ...]:
@@ -69,14 +71,21 @@ def outline(path: str, text: str) -> tuple[Symbol, ...]:
         path: POSIX path, for the language.
         text: The file's text; lines end at ``\n``.
     """
+    return tuple(symbol for symbol, _ in definitions(path, text))
+
+
+def definitions(path: str, text: str) -> Iterator[tuple[Symbol, "Node"]]:
+    """Yield what ``outline`` returns, each with the node that its grammar's query captures.
+
+    Args:
+        path: As for ``outline``.
+        text: As for ``outline``; a node's bytes are those of its UTF-8.
+    """
     grammar = grammar_of(path, text)
-    if grammar is None:
-        return ()
+    tree = parse(path, text)
+    if grammar is None or tree is None:
+        return
     source = text.encode("utf-8", "replace")
-    tree = _parse(grammar, source)
-    if tree is None:
-        return ()
-    symbols: list[Symbol] = []
     around: list[tuple[_Capture, str]] = []
     for capture in _captures(grammar, tree, source):
         while around and around[-1][0].end_byte < capture.end_byte:
@@ -89,17 +98,35 @@ def outline(path: str, text: str) -> tuple[Symbol, ...]:
         around.append((capture, qualified[-_MAX_NAME_CHARS:]))
         if kind not in ("scope", "package"):
             name = capture.name if is_heading else capture.name.rpartition(".")[2]
-            symbols.append(
-                Symbol(
-                    name[:_MAX_NAME_CHARS],
-                    qualified[-_MAX_NAME_CHARS:],
-                    kind,
-                    capture.start_line,
-                    capture.end_line,
-                    capture.signature,
-                )
+            symbol = Symbol(
+                name[:_MAX_NAME_CHARS],
+                qualified[-_MAX_NAME_CHARS:],
+                kind,
+                capture.start_line,
+                capture.end_line,
+                capture.signature,
             )
-    return tuple(symbols)
+            yield symbol, capture.node
+
+
+def parse(path: str, text: str) -> "Tree | None":
+    """Return the tree of a text; None for one in no known language, or one too tangled to be looked at.
+
+    Safe from any thread.
+
+    Args:
+        path: POSIX path, for the language.
+        text: The file's text.
+    """
+    grammar = grammar_of(path, text)
+    return _parse(grammar, text.encode("utf-8", "replace")) if grammar is not None else None
+
+
+def whole(node: "Node") -> "Node":
+    """Return a definition with what belongs to it around it: its decorators, its ``export``, its ``const``."""
+    while (parent := node.parent) is not None and _wraps(parent):
+        node = parent
+    return node
 
 
 def references(path: str, text: str) -> Counter[str]:
@@ -178,13 +205,11 @@ def _captures(grammar: Grammar, tree: "Tree", source: bytes) -> list[_Capture]:
 
 
 def _capture(kind: str, name: str, node: "Node", source: bytes) -> _Capture:
-    whole = node
-    while (parent := whole.parent) is not None and _wraps(parent):
-        whole = parent
-    start, end = whole.start_point, whole.end_point
+    outer = whole(node)
+    start, end = outer.start_point, outer.end_point
     # A node that ends at the beginning of a line does not reach into it.
     end_line = end.row + (1 if end.column else 0)
-    first = whole if start.row == node.start_point.row else node
+    first = outer if start.row == node.start_point.row else node
     signature = source[first.start_byte : first.start_byte + 4 * _MAX_SIGNATURE_CHARS].split(b"\n", 1)[0]
     return _Capture(
         kind,
@@ -194,6 +219,7 @@ def _capture(kind: str, name: str, node: "Node", source: bytes) -> _Capture:
         start.row + 1,
         max(end_line, start.row + 1),
         signature.decode("utf-8", "ignore").strip().rstrip("{").rstrip()[:_MAX_SIGNATURE_CHARS],
+        node,
     )
 
 

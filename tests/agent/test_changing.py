@@ -65,6 +65,22 @@ def test_a_function_is_written_anew_reviewed_written_and_taken_back(root: Path) 
     assert text(root) == APP
 
 
+def test_what_a_new_version_adds_to_a_head_unasked_is_told_and_what_it_drops_is_tried_again(root: Path) -> None:
+    adds = GOOD.replace("(count)", "(count, step=2)")
+    with Change(root, TASK, [REWRITE, adds]) as change:
+        assert change.run().outcome == "applied"
+    assert any("retry takes step as well" in notice for notice in change.run_.notices)
+    undo(change.repository, change.checkpoints.load(1), change.checkpoints)
+    drops = GOOD.replace("(count)", "()").replace("count + 2", "2")
+    with Change(root, TASK, [REWRITE, drops, GOOD]) as change:
+        assert change.run().outcome == "applied"
+    assert text(root) == APP.replace("count + 1", "count + 2")
+    with Change(root, TASK, [REWRITE, drops, drops, drops]) as change:
+        report = change.run()
+    assert (report.outcome, report.steps[-1].reason) == ("refused", "not asked for")
+    assert "parameter count of retry is gone" in report.steps[-1].text
+
+
 def test_a_rename_takes_no_code_of_the_models(root: Path) -> None:
     rename = planned("rename", path="app.py", symbol="Session", new_name="Conversation")
     with Change(root, Instruction("rename Session to Conversation"), [rename]) as change:
