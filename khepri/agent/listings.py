@@ -36,15 +36,19 @@ def sessions_text(sessions: Sequence[SessionInfo], now: datetime) -> str:
 
 def models_text(models: Iterable[Model], current: str) -> str:
     """Return the models on this machine, the one in use marked."""
+    if rows := _model_rows(models, current):
+        return "\n".join([*rows, "", "Go on with one: `/model NAME`."])
+    return no_model_text((), "")
+
+
+def _model_rows(models: Iterable[Model], current: str) -> list[str]:
+    """Return the table of models; nothing if there are none."""
     rows = [
         f"| {f'**{model.name}** (in use)' if model.name == current else model.name} "
         f"| {model.quantization} | {describe_size(model.size_bytes)} | {model.source} |"
         for model in models
     ]
-    if not rows:
-        return no_model_text((), "")
-    head = ["| model | quantization | size | where |", "|---|---|---|---|"]
-    return "\n".join([*head, *rows, "", "Go on with one: `/model NAME`."])
+    return ["| model | quantization | size | where |", "|---|---|---|---|", *rows] if rows else []
 
 
 def no_model_text(models: Sequence[Model], problem: str) -> str:
@@ -64,7 +68,7 @@ def no_model_text(models: Sequence[Model], problem: str) -> str:
             f"Then choose it here with `/model`. {wait}"
         )
     found = f"## No model is in use\n\n{problem[:1].upper()}{problem[1:]}. Found on this machine:\n\n"
-    found += models_text(models, "")
+    found += "\n".join([*_model_rows(models, ""), "", "Choose one with `/model`."])
     if any(model.is_default for model in models):
         return f"{found} {wait}"
     return (

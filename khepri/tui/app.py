@@ -168,9 +168,9 @@ class KhepriApp(TerminalApp):
         self._names = names
         self.status.change(branch=branch)
 
-    def say_no_model(self, *, offer: bool = False) -> None:
-        """Say why no question can be answered and what to do; offer the models on this machine as well."""
-        self._wishes.say_no_model(self.loader.problem, offer=offer)
+    def say_no_model(self) -> None:
+        """Say why no question can be answered and what to do."""
+        self._wishes.say_no_model(self.loader.problem)
 
     def on_composer_written(self, message: Composer.Written) -> None:
         """Offer what could be meant, and let the model read the files that are named while the user still writes."""

@@ -100,7 +100,7 @@ class Loader:
             self._app.status.change(activity="", context_tokens=self._app.conversation.history.told_tokens)
 
     def _fail(self, error: BaseException) -> None:
-        """Say what went wrong, and offer what there is."""
+        """Say what went wrong, and what there is to choose from."""
         app = self._app
         self._pause()
         app.turns.serve_with(None)
@@ -108,7 +108,7 @@ class Loader:
         self.problem, _ = describe_error(error)
         if not isinstance(error, NoModelError) or app.conversation.model:
             app.show_error(error)
-        app.say_no_model(offer=True)
+        app.say_no_model()
 
     def _pause(self) -> None:
         if self._timer is not None:

@@ -68,42 +68,27 @@ class Wishes:
         if outcome.text:
             self._say(outcome.text)
 
-    def say_no_model(self, problem: str, *, offer: bool = False) -> None:
-        """Say why no question can be answered, what was found on this machine, and how to get a model.
-
-        Args:
-            problem: What happened.
-            offer: Let the user choose among what was found as well.
-        """
-
-        def show(models: tuple[Model, ...]) -> None:
-            self._say(no_model_text(models, problem))
-            if models and offer:
-                picker = self._picker_of(models, "No model is in use: choose one, or Esc for what else to do")
-                self._when_nobody_types(lambda: self._app.push_screen(picker, self._take_chosen_model))
-
-        self.later(self._app.conversation.models, show)
+    def say_no_model(self, problem: str) -> None:
+        """Say why no question can be answered, what was found on this machine, and how to get a model."""
+        self.later(self._app.conversation.models, lambda models: self._say(no_model_text(models, problem)))
 
     def _list_models(self) -> None:
         def show(models: tuple[Model, ...]) -> None:
             if not models:
                 self._say(models_text(models, ""))
                 return
-            self._app.push_screen(self._picker_of(models, "Models on this machine"), self._take_chosen_model)
+            current = self._app.status.status.model
+            choices = [
+                Choice(
+                    model.name,
+                    f"{model.name}{'  (in use)' if model.name == current else ''}",
+                    f"{model.architecture}, {model.quantization}, {describe_size(model.size_bytes)}, {model.source}",
+                )
+                for model in models
+            ]
+            self._app.push_screen(Picker("Models on this machine", choices), self._take_chosen_model)
 
         self.later(self._app.conversation.models, show)
-
-    def _picker_of(self, models: tuple[Model, ...], title: str) -> Picker:
-        current = self._app.status.status.model
-        choices = [
-            Choice(
-                model.name,
-                f"{model.name}{'  (in use)' if model.name == current else ''}",
-                f"{model.architecture}, {model.quantization}, {describe_size(model.size_bytes)}, {model.source}",
-            )
-            for model in models
-        ]
-        return Picker(title, choices)
 
     def ask_about(self, review: Review) -> None:
         """Let the user decide about a change, once the keys that are pressed are meant for it."""

@@ -152,35 +152,22 @@ def test_what_a_command_shows_looks_the_same(
     assert snap_compare(app, terminal_size=(100, 30), run_before=run)
 
 
-@pytest.mark.parametrize(
-    ("found", "closes"),
-    [((), False), (MODELS[1:], False), (MODELS[1:], True)],
-    ids=["none found", "one found", "one found and not chosen"],
-)
+@pytest.mark.parametrize("found", [(), MODELS[1:]], ids=["none found", "one found"])
 def test_a_first_run_looks_the_same(
     snap_compare: SnapCompare,
     make_app: MakeApp,
     root: Path,
     monkeypatch: pytest.MonkeyPatch,
     found: tuple[Model, ...],
-    *,
-    closes: bool,
 ) -> None:
     def no_model(name: str) -> Session:
         default_model({}, root)
         raise AssertionError("there is none")
 
-    async def look(pilot: Pilot[int]) -> None:
-        asks = settled(nothing, is_open(Picker) if found else shows("models pull"), "no model")
-        await asks(pilot)
-        if closes:
-            await pilot.press("escape")
-            await settled(nothing, lambda app: not is_open(Picker)(app), "no model")(pilot)
-
     monkeypatch.setattr("khepri.models.stores.discover", lambda: found)
     app = make_app()
     app.conversation._open_session = no_model
-    assert snap_compare(app, terminal_size=(100, 40), run_before=look)
+    assert snap_compare(app, terminal_size=(100, 40), run_before=settled(nothing, shows("models pull"), "no model"))
 
 
 def test_an_export_looks_the_same(
