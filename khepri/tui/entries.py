@@ -11,7 +11,7 @@ from textual.strip import Strip
 from khepri.agent.history import History, Turn
 from khepri.agent.words import describe_call, describe_outcome
 from khepri.tui.markdown_blocks import MarkdownBlocks, Piece, code_of, cut
-from khepri.tui.paint import Look, Tone, draw_line, draw_markdown, draw_plain
+from khepri.tui.paint import CODE_BAR, Look, Tone, draw_line, draw_markdown, draw_plain
 from khepri.tui.step_line import step_line
 
 _MOST_PLAIN_LINES = 60
@@ -26,6 +26,8 @@ class Block:
     """Draws it at a width in cells."""
     space_before: bool = True
     """True if a blank line comes before it."""
+    mark_chars: int = 0
+    """So many characters at the beginning of each line are none of the text: they are not copied with it."""
     language: str | None = None
     """For code, its language, in whose colours it is drawn once they are there."""
     strips: list[Strip] = field(default_factory=lambda: [Strip([])])
@@ -158,7 +160,7 @@ class StepEntry(Entry):
         def draw(look: Look, width: int) -> list[Strip]:
             return draw_line(step_line(call, outcome, width - len(mark)), look, width, tone, mark)
 
-        self.blocks = [Block(draw, space_before=False)]
+        self.blocks = [Block(draw, space_before=False, mark_chars=len(mark))]
         if self._is_open:
             self.blocks += _plain_blocks(self.text, Tone.DETAIL, "│ ", "│ ", space_before=False)
 
@@ -200,7 +202,8 @@ def _entries_of_turn(turn: Turn) -> list[Entry]:
 
 
 def _markdown_block(piece: Piece) -> Block:
-    return Block(lambda look, width: draw_markdown(piece, look, width), not piece.continues, piece.language)
+    mark_chars = 0 if piece.language is None else len(CODE_BAR)
+    return Block(lambda look, width: draw_markdown(piece, look, width), not piece.continues, mark_chars, piece.language)
 
 
 def _plain_blocks(text: str, tone: Tone, first: str, rest: str, *, space_before: bool = True) -> list[Block]:
@@ -211,7 +214,7 @@ def _plain_blocks(text: str, tone: Tone, first: str, rest: str, *, space_before:
         def draw(look: Look, width: int, part: str = part, mark: str = mark) -> list[Strip]:
             return draw_plain(part, look, width, tone, mark, rest)
 
-        blocks.append(Block(draw, space_before=space_before and number == 0))
+        blocks.append(Block(draw, space_before and number == 0, len(rest)))
     return blocks
 
 

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from typing import Final
 
+from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.segment import Segment
 from rich.style import Style
@@ -21,7 +23,8 @@ from khepri.tui.code import Lexers, Palette, draw_code
 from khepri.tui.markdown_blocks import Piece
 
 _LEAST_WIDTH = 8
-_BAR = Segment("▎ ")
+CODE_BAR: Final = "▎ "
+"""Stands before each line of code."""
 _SAMPLES = (
     Piece("# Head\n\nSome *words* of **text** with `code` and [a link](x).\n\n> Quoted.\n\n1. one\n   - two\n\n---\n"),
     Piece("| a | b |\n|---|---|\n| 1 | 2 |\n"),
@@ -122,9 +125,9 @@ def draw_markdown(piece: Piece, look: Look, width: int) -> list[Strip]:
     """Return the lines of a piece of Markdown; code has a bar at its left, and colours once its language is learned."""
     text = printable(piece.source)
     if piece.language is not None:
-        room = max(_LEAST_WIDTH, width - _BAR.cell_length)
+        room = max(_LEAST_WIDTH, width - cell_len(CODE_BAR))
         lines = draw_code(text, look.lexers.find(piece.language), look.palette, look.console, room)
-        bar = Segment(_BAR.text, look.faint)
+        bar = Segment(CODE_BAR, look.faint)
         return [Strip([bar, *line]) for line in lines]
     from khepri.tui.prose import Prose
 

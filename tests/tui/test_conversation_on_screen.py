@@ -7,7 +7,8 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from textual.selection import SELECT_ALL
+from textual.geometry import Offset
+from textual.selection import SELECT_ALL, Selection
 
 from khepri import paths
 from khepri.agent.events import Finished, Timing, ToolFinished, Usage
@@ -161,6 +162,43 @@ async def test_a_selection_is_copied_as_it_is_read(make_app: MakeApp, root: Path
         app.screen.selections = {app.transcript: SELECT_ALL}
         await pilot.press("ctrl+c")
         assert "Question 0?" in app.clipboard
+
+
+async def test_what_is_selected_is_copied_without_the_marks_before_lines(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        step = StepEntry("read a.py")
+        step.finish("two lines", "x = 1\n\n  y = 2", is_error=False)
+        step.toggle()
+        app.transcript.show_only([UserEntry("why\nand how"), step, MarkdownEntry("So:\n\n```python\nz = 3\n```")])
+        await pilot.pause()
+        app.screen.selections = {app.transcript: SELECT_ALL}
+        await pilot.press("ctrl+c")
+        said = ["", "why", "and how", "read a.py → two lines", "x = 1", "", "  y = 2", "", "So:", "", "z = 3"]
+        assert app.clipboard.split("\n") == said
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "copied"),
+    [
+        (Offset(3, 1), Offset(5, 2), "ne\ntwo"),
+        (Offset(40, 1), Offset(90, 2), "\ntwo\U0001f600"),
+        (Offset(4, 2), Offset(6, 2), "o\U0001f600"),
+        (Offset(40, 2), Offset(90, 2), ""),
+        (Offset(2, 2), Offset(2, 99), "two\U0001f600"),
+    ],
+    ids=["letters", "behind the ends", "one line", "nothing", "below the last line"],
+)
+async def test_a_selection_may_begin_and_end_where_nothing_is_written(
+    make_app: MakeApp, start: Offset, end: Offset, copied: str
+) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        app.transcript.show_only([NoteEntry("one\ntwo\U0001f600")])
+        await pilot.pause()
+        app.screen.selections = {app.transcript: Selection(start, end)}
+        lines(app.transcript)
+        assert (app.screen.get_selected_text() or "").rstrip("\n") == copied
 
 
 @pytest.mark.parametrize("width", [100, 60])

@@ -11,6 +11,7 @@ from functools import partial
 from itertools import accumulate, islice, takewhile
 from typing import ClassVar, Final
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
@@ -219,9 +220,16 @@ class Transcript(ScrollView, can_focus=True):
         return strip
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the selected text, without the spaces that only fill lines."""
-        lines = [strip.text.rstrip() for block in self._blocks for strip in block.strips]
-        return selection.extract("\n".join(lines)), "\n"
+        """Return the selected text, without the marks before lines and the spaces that only fill them."""
+        start, end = selection
+        texts = [(block.mark_chars, strip.text) for block in self._blocks for strip in block.strips]
+        first = 0 if start is None else start.y
+        lines = []
+        for y, (mark_chars, text) in enumerate(texts[first : None if end is None else end.y + 1], first):
+            begin = max(mark_chars, start.x if start is not None and y == start.y else 0)
+            stop = end.x if end is not None and y == end.y else len(text)
+            lines.append(text[begin:stop].rstrip())
+        return "\n".join(lines), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
         """Show the selection."""
@@ -242,10 +250,10 @@ class Transcript(ScrollView, can_focus=True):
         span = selection.get_span(line)
         if span is None:
             return strip
-        # Selections count characters, strips count cells.
+        # Selections count characters, also behind the end of a line; strips count cells.
         length = strip.cell_length
-        start = min(strip.index_to_cell_position(span[0]), length)
-        end = length if span[1] == -1 else min(strip.index_to_cell_position(span[1]), length)
+        start = cell_len(strip.text[: span[0]])
+        end = length if span[1] == -1 else cell_len(strip.text[: span[1]])
         style = self.screen.get_component_rich_style("screen--selection")
         before, chosen, after = strip.crop(0, start), strip.crop(start, end), strip.crop(end, length)
         lit = Strip([Segment(text, (own or Style()) + style) for text, own, _ in chosen], chosen.cell_length)
