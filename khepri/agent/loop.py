@@ -22,6 +22,7 @@ from khepri.agent.events import (
 )
 from khepri.agent.generation import figures, prefill_progress
 from khepri.agent.guards import CallGuard, repeats_itself
+from khepri.agent.language import ENGLISH, language_of
 from khepri.agent.metrics import draft_figures, summarize
 from khepri.agent.prompt import Prompt
 from khepri.agent.protocol import TRIGGER, ToolCall, opening_grammar, parse
@@ -92,13 +93,14 @@ class AgentLoop:
         self._grammar = grammar
         self._settings = settings
         self._question = _shortened(question)
+        self._language = language_of(question)
         self._emit = emit
         self._cancelled = threading.Event()
         self._job: Job | None = None
         self._guard = CallGuard()
         self._cited: dict[str, None] = {}
         self._tool_names = [manifest.name for manifest in registry.manifests]
-        self._reminder_tokens = prompt.follow_cost(assets.render_prompt("reminder.md", question=self._question))
+        self._reminder_tokens = prompt.follow_cost(self._reminder("reminder.md", self._question))
 
     def run(
         self, looks: Sequence[ToolCall], model: str, started_s: float, load_ms: float, *, untold: str = ""
@@ -158,7 +160,8 @@ class AgentLoop:
             window = PREFACE_TOKENS if may_call else 0
             grammar = ToolCallGrammar(TRIGGER, self._grammar, window) if self._tool_names else None
             return self._write(Reply(may_call), grammar, self._settings.max_tokens, progress)
-        opening_rules = opening_grammar(self._grammar if may_call else "", tuple(self._cited))
+        call_grammar = self._grammar if may_call else ""
+        opening_rules = opening_grammar(call_grammar, tuple(self._cited), self._language)
         forced = ToolCallGrammar(TRIGGER, opening_rules, 0, forced=True)
         opening = self._write(Reply(may_call), forced, max(_CALL_TOKENS, self._settings.max_tokens), progress)
         if (
@@ -308,8 +311,13 @@ class AgentLoop:
     def _observation_message(self, observations: Sequence[Observation], question: str, progress: _Progress) -> str:
         parts = [assets.render_prompt("observation.md", text=each.text).strip() for each in observations]
         reminder = "reminder.md" if self._may_call(progress) else "answer_now.md"
-        parts.append(assets.render_prompt(reminder, question=question).rstrip())
+        parts.append(self._reminder(reminder, question).rstrip())
         return "\n".join(parts)
+
+    def _reminder(self, name: str, question: str) -> str:
+        is_english = self._language is ENGLISH
+        language = "" if is_english else assets.render_prompt("in_language.md", language=self._language.name).rstrip()
+        return assets.render_prompt(name, question=question, language=language)
 
     def _may_call(self, progress: _Progress) -> bool:
         """True while another call is within the steps, has room, and the model is not going in circles."""

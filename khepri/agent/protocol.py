@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from khepri.agent.language import ENGLISH, Language
 from khepri.tools.base import JsonValue, Manifest
 
 TRIGGER = "<tool_call>"
@@ -59,7 +60,7 @@ def folders_of(files: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def opening_grammar(call_grammar: str, cited: Sequence[str]) -> str:
+def opening_grammar(call_grammar: str, cited: Sequence[str], language: Language = ENGLISH) -> str:
     """Return the Lark grammar of how a reply begins once files were read: with the path of one of them, or a call.
 
     A small model that must first say which file it speaks of stays with what that file says.
@@ -67,9 +68,11 @@ def opening_grammar(call_grammar: str, cited: Sequence[str]) -> str:
     Args:
         call_grammar: From ``tool_grammar``; empty if no call may be made.
         cited: Paths of the files that were read, at least one.
+        language: In which the answer begins.
     """
     names = " | ".join(json.dumps(path, ensure_ascii=False) for path in cited if _is_text(path))
-    citation = f'citation: "In `" ({names}) "`,"'
+    before, after = (f"{language.opening} `", "`,") if language.opening else ("`", "`:")
+    citation = f'citation: "{before}" ({names}) "{after}"'
     if not call_grammar:
         return f"start: citation\n{citation}"
     rules = call_grammar.replace("start:", "tool_call:", 1)

@@ -62,6 +62,24 @@ def test_a_call_is_run_and_its_result_leads_to_the_answer(root: Path) -> None:
     assert kinds[:3] == [ToolStarted, ToolFinished, AnswerDelta]
 
 
+@pytest.mark.parametrize(
+    ("question", "last_words", "answer"),
+    [
+        ("Where is the limit?", "call one more tool instead.", "In `src/app.py`, here."),
+        ("Où se trouve la limite ?", "call one more tool instead. Answer in French.", "Dans `src/app.py`, voici."),
+    ],
+)
+def test_the_model_is_told_last_in_which_language_to_answer_if_that_is_not_english(
+    root: Path, question: str, last_words: str, answer: str
+) -> None:
+    with Conversation(root, [READ, answer], question=question) as talk:
+        talk.run()
+        told = b"".join(talk.worker.vocabulary.piece(token) for token in talk.prompt.ids).decode()
+    _, reminder, rest = told.partition(f"The question was: {question}")
+    assert reminder
+    assert rest.partition("<|im_end|>")[0].partition("assistant")[0].rstrip().endswith(last_words)
+
+
 def test_a_call_that_goes_in_circles_is_no_answer(root: Path) -> None:
     circles = call("search", pattern="x").replace('"x"', '"' + "(a|b)+.*" * 14)
     with Conversation(root, [circles, "It is there."], max_tokens=100) as talk:

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from khepri.agent.language import ENGLISH, language_of
 from khepri.agent.protocol import CALL_END, TRIGGER, may_be_call, opening_grammar, parse, tool_grammar
 from khepri.engine.constrain import Constraint, GrammarCompiler
 from khepri.engine.request import ToolCallGrammar
@@ -203,6 +204,20 @@ def test_an_opening_names_a_file_that_was_read(path: str) -> None:
     lark = opening_grammar("", HOSTILE)
     assert accepts(lark, f"In `{path}`,")
     assert not accepts(lark, "In `other.py`,")
+
+
+@pytest.mark.parametrize(
+    ("question", "opening"),
+    [
+        ("Where is it?", "In `a.py`,"),
+        ("Où se trouve la logique ?", "Dans `a.py`,"),
+        ("重试逻辑在哪里?", "`a.py`:"),
+    ],
+)
+def test_an_opening_is_in_the_language_of_the_question(question: str, opening: str) -> None:
+    lark = opening_grammar("", ["a.py"], language_of(question))
+    assert accepts(lark, opening)
+    assert ENGLISH is language_of(question) or not accepts(lark, "In `a.py`,")
 
 
 def test_an_opening_may_be_a_call_while_calls_are_allowed() -> None:
