@@ -90,7 +90,7 @@ def describe_end(outcome: str) -> str:
 def describe_cut(stop_reason: str) -> str:
     """Return why an answer ends before its end; empty if it does not, or if a notice has said it."""
     cuts = {
-        "max_tokens": 'the answer was cut at max_tokens: ask it to "go on", or raise max_tokens in the configuration',
+        "max_tokens": "the answer was cut at max_tokens: ask for what is missing, or raise it (/config says where)",
         "context_full": "the answer was cut because the context is full: /compact makes room, /new begins anew",
         "interrupted": "stopped",
     }

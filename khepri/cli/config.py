@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-from khepri import config
+from khepri import config, paths
 from khepri.config import Config, Loaded, Value
 from khepri.repo.root import Repository
 from khepri.repo.text import printable
@@ -60,6 +60,11 @@ def as_text(loaded: Loaded) -> str:
     rows = _rows(loaded)
     name_width, value_width = (max(len(row[column]) for row in rows) for column in (0, 1))
     return "\n".join(f"{name:<{name_width}}  {value:<{value_width}}  {where}" for name, value, where in rows)
+
+
+def as_answer(loaded: Loaded) -> str:
+    """Return the settings as a conversation shows them: with where to change them."""
+    return f"{as_text(loaded)}\n\nChange them in {paths.user_config_file()}, a line each, such as: max_tokens = 2048"
 
 
 def _print_table(loaded: Loaded) -> None:

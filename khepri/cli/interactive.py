@@ -119,7 +119,7 @@ def open_conversation(repository: Repository, loaded: Loaded, session: str | Non
 
 
 def _start(repository: Repository, loaded: Loaded, session: str | None, *, choose: bool) -> "Start":
-    from khepri.cli.config import as_text
+    from khepri.cli.config import as_answer
     from khepri.tui import themes
     from khepri.tui.keys import load_keys
     from khepri.tui.start import Start
@@ -130,7 +130,7 @@ def _start(repository: Repository, loaded: Loaded, session: str | None, *, choos
         network=f"network {egress.lock().level}",
         branch=lambda: current_branch(repository),
         theme=_remembered_theme() or themes.DARK,
-        settings=lambda: as_text(loaded),
+        settings=lambda: as_answer(loaded),
         check_machine=lambda: check_machine(conversation),
         keys=load_keys(paths.keys_file()),
         choose_session=choose,

@@ -48,7 +48,7 @@ from khepri.agent.words import (
 )
 from khepri.cli import exits
 from khepri.cli.change_input import ask_about
-from khepri.cli.config import as_text
+from khepri.cli.config import as_answer
 from khepri.cli.interactive import check_machine, open_conversation
 from khepri.cli.spoken import spoken
 from khepri.config import Loaded, Value
@@ -170,7 +170,7 @@ class _Talk:
                 self._conversation.unload(outcome.argument)
                 _say(f"The model is now {self._conversation.open().model.name}.")
             case Wish.CONFIG:
-                _say(as_text(self._loaded))
+                _say(as_answer(self._loaded))
             case Wish.DOCTOR:
                 _say(check_machine(self._conversation))
             case Wish.REDRAW:

@@ -69,6 +69,7 @@ def test_every_command_has_words_for_a_line(khepri: Command) -> None:
         "/compact: go on",
         "(in use)",
         "max_tokens",
+        "config.toml, a line each",
         "terminal's own colours",
         "Not looked at any more",
         "42\n",
@@ -140,7 +141,7 @@ def test_what_follows_an_interrupt_that_the_terminal_shows_begins_a_line(
 
 
 @pytest.mark.parametrize(
-    ("stop_reason", "said"), [("max_tokens", 'ask it to "go on"'), ("context_full", "/compact makes room")]
+    ("stop_reason", "said"), [("max_tokens", "ask for what is missing"), ("context_full", "/compact makes room")]
 )
 def test_an_answer_that_was_cut_says_how_to_go_on(
     capsys: pytest.CaptureFixture[str], stop_reason: str, said: str
