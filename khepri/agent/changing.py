@@ -38,7 +38,7 @@ from khepri.agent.task_parts import after, needs
 from khepri.agent.task_reading import Candidate
 from khepri.agent.words import describe_planned
 from khepri.edits.apply import apply
-from khepri.edits.change import ChangeSet, change_set
+from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.checkpoints import Checkpoints
 from khepri.edits.checks import end_of
 from khepri.edits.files import digest
@@ -129,6 +129,7 @@ class ChangeRun:
             self._notice,
         )
         self._steps: list[StepFinished] = []
+        self._corrections: list[FileChange] = []
         self.notices: list[str] = []
         """What the user should know besides."""
 
@@ -264,7 +265,10 @@ class ChangeRun:
                 raise EditRefusedError(Refusal.NO_TARGET, f"this needs what step {step.number} was to make")
 
     def _rewrite(self, call: ToolCall, failed: CheckFinished | None, *, is_new: bool = False) -> str:
-        failure = Failure(failed.command, end_of(failed.output, _CHECK_CHARS), is_new) if failed else None
+        failure = None
+        if failed is not None:
+            output = end_of(failed.output, _CHECK_CHARS)
+            failure = Failure(failed.command, output, is_new, tuple(self._corrections))
         path, symbol = str(call.arguments["path"]), str(call.arguments.get("symbol", ""))
         change = self._parts.rewriting.rewrite(self._parts.prompt, path, symbol, failure)
         for note in told_of_unasked(path, change.old_text, change.new_text, self._instruction.text):
@@ -349,6 +353,7 @@ class ChangeRun:
             self._emit(step)
             return replace(report, steps=(*report.steps, step)), False
         self._parts.plans.note_written(checkpoint)
+        self._corrections += accepted.files
         step = StepFinished(number, total, text, False)
         self._emit(step)
         changes, steps = report.changes.merged(accepted), (*report.steps, step)

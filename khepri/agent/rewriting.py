@@ -19,6 +19,7 @@ from khepri.edits.locate import Target, find_target, read_source
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rewrite import rewritten
 from khepri.edits.workspace import Workspace
+from khepri.repo.text import cut_middle
 from khepri.tools.rewrite import fence_header, fence_mark, fenced
 
 MOST_TRIES: Final = 3
@@ -28,6 +29,7 @@ _GROWTH: Final = 1.5
 WARMER: Final = 0.4
 """By how much each further try is freer: at temperature 0 it would be the same again."""
 _OF_HEADS: Final = re.compile(r"\b(?:argument|parameter|keyword|coroutine|await|attribute)", re.IGNORECASE)
+_TRIED_CHARS: Final = 800
 _SENTENCE: Final = "start: /[^\\n]{1,400}/"
 _SENTENCE_TOKENS: Final = 96
 _TEMPLATES: Final = {
@@ -46,6 +48,8 @@ class Failure:
     """What the model is shown of it."""
     is_new: bool
     """True if the last change broke it, False if it failed before."""
+    tried: tuple[FileChange, ...] = ()
+    """Corrections that are made already, and did not mend it."""
 
     @property
     def wanted(self) -> str:
@@ -139,11 +143,26 @@ class Rewriting:
     def _message(self, target: Target, failure: Failure | None) -> str:
         code = fenced(target)
         if failure is not None:
-            template = "edit/check_broken.md" if failure.is_new else "edit/check_fails.md"
-            return assets.render_prompt(
-                template, command=failure.command, output=failure.output, code=code, task=self._task
-            ).strip()
+            shown = {"command": failure.command, "output": failure.output, "code": code, "task": self._task}
+            if not failure.is_new:
+                return assets.render_prompt("edit/check_fails.md", **shown).strip()
+            tried = "".join(
+                assets.render_prompt("edit/tried.md", path=each.path, lines=_changed_lines(each))
+                for each in failure.tried
+            )
+            return assets.render_prompt("edit/check_broken.md", tried=tried, **shown).strip()
         return assets.render_prompt(_TEMPLATES[self._form], code=code, task=self._task).strip()
+
+
+def _changed_lines(change: FileChange) -> str:
+    """Return the lines that a change takes and brings, as in a patch; both ends of many."""
+    lines = [
+        f"{sign}{line.decode('utf-8', 'replace').rstrip()}"
+        for hunk in change.hunks
+        for sign, side in (("-", hunk.old_lines), ("+", hunk.new_lines))
+        for line in side
+    ]
+    return cut_middle("\n".join(lines), _TRIED_CHARS)
 
 
 def _call_of(target: Target) -> str:

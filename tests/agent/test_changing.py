@@ -32,6 +32,8 @@ from khepri.engine.job import Job
 from khepri.engine.request import Request
 from khepri.errors import CancelledError, ContextFullError, RefusedError
 from tests.support.changing import Change, nothing, planned
+from tests.support.scripted_backend import ByteVocabulary
+from tests.support.talk import said
 
 APP = 'import os\n\n\ndef retry(count):\n    """Retry."""\n    return count + 1\n\n\nclass Session:\n    limit = 3\n'
 USE = "from app import Session, retry\n\nprint(retry(Session.limit))\n"
@@ -340,6 +342,25 @@ def test_the_model_mends_what_fails_so_many_times_and_each_time_it_is_reviewed(r
     assert report.checkpoint is not None
     undo(change.repository, change.checkpoints.load(report.checkpoint), change.checkpoints)
     assert text(root) == APP
+
+
+def test_the_model_sees_which_corrections_did_not_help(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Change(root, ADDS_2, [REWRITE, WRONG, GOOD.replace("count + 2", "count + 4")], repairs=2) as change:
+        prompts: list[str] = []
+        submit = change.worker.submit
+
+        def note(request: Request) -> Job:
+            prompts.append(said(ByteVocabulary(), request.prompt).decode())
+            return submit(request)
+
+        monkeypatch.setattr(change.worker, "submit", note)
+        change.run()
+    told = [prompt for prompt in prompts if "does not help" in prompt]
+    assert told == prompts[-1:]
+    assert (
+        "This correction of app.py was made, and it does not help:\n-    return count + 3\n+    return count + 4\n"
+        in (told[0])
+    )
 
 
 def test_a_check_that_failed_before_the_change_as_well_is_told(root: Path) -> None:
