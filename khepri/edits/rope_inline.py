@@ -3,21 +3,32 @@
 It looks for a ``from`` before a place and an ``import`` behind it, wherever they are: below a ``raise … from …`` and
 above any import it takes every call for a name that is imported, and leaves it as it was. What one call passes it takes
 for the default of the next ones. It copies what is passed without the brackets that it needs, and puts it in one
-parameter after the other, also in what it has put there before.
+parameter after the other, also in what it has put there before. It writes a line anew for each of its calls.
 """
 
 import ast
+import io
+import tokenize
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from rope.base.change import ChangeContents, ChangeSet
 from rope.base.exceptions import RefactoringError
 from rope.refactor.functionutils import CallInfo
-from rope.refactor.inline import InlineMethod, _DefinitionGenerator, create_inline
+from rope.refactor.inline import (
+    InlineMethod,
+    _add_imports,
+    _DefinitionGenerator,
+    _InlineFunctionCallsForModuleHandle,
+    _remove_from,
+    create_inline,
+)
+from rope.refactor.move import ModuleSkipRenamer
 
 from khepri.edits.inline_safety import torn_values
 
 if TYPE_CHECKING:
-    from rope.base.change import ChangeSet
+    from rope.base.codeanalyze import ChangeCollector
     from rope.base.project import Project
     from rope.base.pynames import PyName
     from rope.base.resources import File
@@ -43,13 +54,68 @@ def inline_function(
     Raises:
         RopeError: rope refuses.
     """
-    refactoring = create_inline(project, file, place)
-    if not isinstance(refactoring, InlineMethod) or function is None:
+    if not isinstance(create_inline(project, file, place), InlineMethod) or function is None:
         raise RefactoringError("this is no function")
+    refactoring = _Method(project, file, place)
     refactoring.normal_generator = _Bodies(refactoring, refactoring.normal_generator.body, function)
     refactoring.others_generator = _Bodies(refactoring, refactoring.others_generator.body, function)
     refactoring.occurrence_finder = _Finder(refactoring.occurrence_finder)
-    return refactoring.get_changes(resources=files)
+    return refactoring.changed(files)
+
+
+class _Method(InlineMethod):  # type: ignore[misc]
+    def changed(self, files: "Sequence[File]") -> ChangeSet:
+        """Return the change by which the calls in some files get the body, and the function goes."""
+        changes = ChangeSet(f"inline {self.name}")
+        for file in files:
+            if file == self.resource:
+                calls = _Calls(self.project, file, self.normal_generator)
+                region = (*self._get_removed_range(), self._get_method_replacement())
+                text = ModuleSkipRenamer(self.occurrence_finder, file, calls, *region).get_changed_module()
+                changes.add_change(ChangeContents(file, text))
+                continue
+            calls = _Calls(self.project, file, self.others_generator)
+            text = ModuleSkipRenamer(self.occurrence_finder, file, calls).get_changed_module()
+            if text is not None:
+                text = _add_imports(self.project, text, file, self.imports)
+                changes.add_change(ChangeContents(file, _remove_from(self.project, self.pyname, text, file)))
+        return changes
+
+
+class _Calls(_InlineFunctionCallsForModuleHandle):  # type: ignore[misc]
+    """Puts an expression in the place of a call, and statements before the line of one."""
+
+    def __init__(self, project: "Project", file: "File", bodies: _DefinitionGenerator) -> None:
+        super().__init__(project, file, bodies)
+        self._before: set[int] = set()
+        """The lines before which statements are put."""
+        self._inside: dict[int, int] = {}
+        """Where in a line the last call ends that an expression is put in the place of."""
+
+    def occurred_outside_skip(self, change_collector: "ChangeCollector", occurrence: "Occurrence") -> None:
+        start, end = occurrence.get_primary_range()
+        if occurrence.is_in_import_statement():
+            return
+        number = self.lines.get_line_number(start)
+        if not occurrence.is_called():
+            raise RefactoringError(f"{self.resource.path}:{number} uses it without a call, or in an f-string")
+        line = self.pymodule.logical_lines.logical_line_in(number)[0]
+        end = self._find_end_parens(self.source, end - 1)
+        scope = self.pymodule.get_scope().get_inner_scope_for_line(number)
+        definition, returned = self.generator.get_definition(
+            *occurrence.get_primary_and_pyname(), self.source[start:end], scope.get_names(), returns=True
+        )
+        is_value = not definition.strip() and returned is not None
+        if line in self._before or (line in self._inside and (not is_value or start < self._inside[line])):
+            raise RefactoringError(
+                f"the calls in line {line} of {self.resource.path} cannot be told apart: give each a line of its own"
+            )
+        if is_value:
+            self._inside[line] = end
+            change_collector.add_change(start, end, returned)
+        else:
+            self._before.add(line)
+            super().occurred_outside_skip(change_collector, occurrence)
 
 
 class _Bodies(_DefinitionGenerator):  # type: ignore[misc]
@@ -83,7 +149,8 @@ class _Bodies(_DefinitionGenerator):  # type: ignore[misc]
 
     def _calculate_definition(self, *call: object, **options: object) -> tuple[str, str | None]:
         definition, returned = super()._calculate_definition(*call, **options)
-        return definition.replace(_CALLERS, ""), returned.replace(_CALLERS, "") if returned is not None else None
+        definition = definition.replace(_CALLERS, "")
+        return definition, _without_last_comment(returned.replace(_CALLERS, "")) if returned is not None else None
 
     def _values(self, call: ast.Call, *, is_bound: bool) -> dict[str, ast.expr]:
         """Return what each parameter stands for in a call, its default if nothing is passed for it."""
@@ -95,6 +162,17 @@ class _Bodies(_DefinitionGenerator):  # type: ignore[misc]
         passed = [call.func.value, *call.args] if is_bound and isinstance(call.func, ast.Attribute) else call.args
         values |= dict(zip(places, passed, strict=False))
         return values | {each.arg: each.value for each in call.keywords if each.arg is not None}
+
+
+def _without_last_comment(expression: str) -> str:
+    """Return an expression without the comment behind it, which would hide what follows its place."""
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(expression).readline))
+    except (tokenize.TokenError, SyntaxError):
+        return expression
+    line, column = max(each.end for each in tokens if each.string.strip() and each.type != tokenize.COMMENT)
+    rows = expression.split("\n")[:line]
+    return "\n".join([*rows[:-1], rows[-1][:column]])
 
 
 def _marked(written: str, parameters: Collection[str]) -> str:

@@ -196,3 +196,27 @@ def test_a_function_that_reads_a_parameter_later_is_not_inlined(tmp_path: Path, 
 )
 def test_a_function_inside_that_is_done_with_at_once_does_not_matter(tmp_path: Path, body: str) -> None:
     assert "def f" not in inlined(tmp_path, f"def f(x):\n    {body}\n\n\nz = 1\ny = f(z)\n")
+
+
+@pytest.mark.parametrize(
+    ("function", "use"),
+    [
+        ("def f(x):\n    return x + 1\n", "y = 2\nprint(f(y) * f(x=3), f(f(1) if y else 1) if 0 else f(y))\n"),
+        ("def f(x): return x + 1\n", "y = 2; z = f(y); y = f(z)\nif y: z = f(z); y = f(z)\nprint(y, z)\n"),
+        ("def f(x):\n    return {x: x}\n", "y = 2\nassert f(y) == f(2) and f(\n    3\n)\nprint(f(y)[2], [*f(1)])\n"),
+        ("def f(x):\n    return x + 1  # the next\n", "y = 2\nprint(f(y) * 2, f(y))\n"),
+        (
+            "def f(x):\n    return (\n        x\n        + 1  # the next\n    )  # or so\n",
+            "y = 2\nprint(f(y) * 2, f(y))\n",
+        ),
+    ],
+)
+def test_each_of_several_calls_in_a_line_has_its_value_in_its_place(tmp_path: Path, function: str, use: str) -> None:
+    text = f"{function}\n\n{use}"
+    if "f(f(" in use:
+        with pytest.raises(EditRefusedError, match=r"line 6 of a.py cannot be told apart"):
+            inlined(tmp_path, text)
+        text = text.replace("f(f(1) if y else 1)", "f(1)")
+    after = inlined(tmp_path, text)
+    assert "f(" not in after.replace("print(", "")
+    assert output(after) == output(text)
