@@ -162,13 +162,24 @@ def _unbound(made: _Made) -> str:
             if isinstance(each, ast.Name) and bound is not None and each.id not in bound:
                 return f"{each.id} may have no value at the end of the lines"
     if made.caller is None:
-        return ""
+        return _unbound_at_once(made)
     known = frozenset(each.arg for each in ast.walk(made.caller.args) if isinstance(each, ast.arg))
     local = known | stored_in(made.caller.body)
     bound = surely_bound_before(made.caller.body, made.statement, known)
     for name in made.passed:
         if name in local - bound and not _is_read_at_once(made.function, name):
             return f"{name} may have no value before the lines, and is not always needed in them"
+    return ""
+
+
+def _unbound_at_once(made: _Made) -> str:
+    """Return which name of a module, or of a class body, is one of the function where it has no value yet."""
+    body, own = made.function.body, frozenset(made.parameters)
+    stored = stored_in(body) - {each for node in ast.walk(made.function) for each in _declared(node)} - own
+    stored -= _bound_on_the_way(body)
+    for name, statement in _reads(body):
+        if name in stored and name not in surely_bound_before(body, statement, own):
+            return f"{name} has its value from before the lines, and would be another one there"
     return ""
 
 

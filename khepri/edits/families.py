@@ -38,7 +38,7 @@ def family_of(workspace: Workspace, target: Target) -> tuple[Member, ...]:
         EditRefusedError: rope refuses.
     """
     itself = Member(target.source.path, target.symbol, is_override=False)
-    if "." not in target.symbol or target.name in CONSTRUCTORS:
+    if not target.is_member or target.name in CONSTRUCTORS:
         return (itself,)
     project = RopeProject(workspace, hides_async=True)
     places: list[tuple[str, int, bool]] = []

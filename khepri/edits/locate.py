@@ -52,6 +52,13 @@ class Target:
         return "\n".join(self.source.text.split("\n")[self.start_line - 1 : self.end_line])
 
     @property
+    def is_member(self) -> bool:
+        """True for what a class has: not for a definition inside a function."""
+        owner = self.symbol.rpartition(".")[0]
+        symbols = outline(self.source.path, self.source.text) if owner else ()
+        return any(each.qualified_name == owner and each.kind == "class" for each in symbols)
+
+    @property
     def label(self) -> str:
         """How it is named to people: path and symbol."""
         return f"{self.source.path} {self.symbol}".rstrip()

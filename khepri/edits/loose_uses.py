@@ -87,7 +87,7 @@ def _on_forwarding(places: list[str], target: Target, name: str) -> tuple[str, .
 
 def with_partials(workspace: Workspace, changes: ChangeSet, target: Target, old: str, new: str) -> ChangeSet:
     """Return the rename of a parameter of a function with what ``functools.partial`` passes to it by name."""
-    if "." in target.symbol:
+    if target.is_member:
         return changes
     changed = {change.path: change for change in changes.files}
     for path, text, tree, meant in _files(workspace, changes, target):

@@ -39,7 +39,7 @@ class Namesakes:
             target: The definition.
             after: Proposed contents, to be taken for those that are there.
         """
-        self._target = target
+        self._target, self._is_member = target, target.is_member
         self._modules = Modules(workspace)
         self._home = self._modules.name(target.source.path)
         self._files: dict[str, _File] = {}
@@ -91,7 +91,10 @@ class Namesakes:
 
     def _may_be_it(self, node: ast.Name | ast.Attribute | ast.alias, file: _File) -> bool:
         name, is_home = self._target.name, file.path == self._target.source.path
-        is_method = "." in self._target.symbol
+        is_method = self._is_member
+        if "." in self._target.symbol and not is_method:
+            # What is defined inside a function is known by its bare name, in its file alone.
+            return is_home and isinstance(node, ast.Name) and node.id == name
         match node:
             case ast.Name(id=found):
                 return found == name and (

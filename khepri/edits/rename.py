@@ -114,7 +114,7 @@ def _renamed(
     unsure: dict[str, None] = {}
     passed: dict[str, None] = {}
     doubtful: dict[str, None] = {}
-    has_arguments = target is not None and "." in target.symbol and is_field(target)
+    has_arguments = target is not None and target.is_member and is_field(target)
     foreign = Foreign(workspace)
 
     @cache
@@ -213,7 +213,7 @@ def _rope_rename(
     files = project.candidates(refactoring.get_old_name())
     if target is None:
         files.append(project.file(path))
-    is_method = target is not None and "." in target.symbol
+    is_method = target is not None and target.is_member
 
     def is_meant(occurrence: "Occurrence") -> bool:
         return is_super_use(occurrence, refactoring.old_pyname, lambda: sharing) or decide(occurrence)
@@ -310,13 +310,13 @@ def _with_mentions(
 def _with_other_uses(workspace: Workspace, changes: ChangeSet, target: Target, new: str) -> ChangeSet:
     """Return a rename with what else names a definition: stubs, what is asked for by name, private names outside."""
     changes = with_outside_names(workspace, with_stubs(workspace, changes, target, new), target, new)
-    if "." in target.symbol:
+    if target.is_member:
         changes = with_accessors(changes, target.name, new)
         if is_field(target):
             changes = _with_arguments(workspace, changes, target, new)
         changes = with_class_patterns(workspace, changes, target, new)
     changes = with_named_uses(workspace, changes, target, new)
-    if "." in target.symbol:
+    if target.is_member:
         refuse_outside_uses(changes, target, new)
     return with_fixture_uses(workspace, changes, target, new) if is_fixture(target) else changes
 

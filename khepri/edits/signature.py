@@ -44,7 +44,7 @@ class Definition:
     def is_method(self) -> bool:
         """True if calls pass its first parameter by the object."""
         names = {ast.unparse(decorator) for decorator in self.node.decorator_list}
-        return "." in self.target.symbol and "staticmethod" not in names
+        return self.target.is_member and "staticmethod" not in names
 
     @property
     def is_class_method(self) -> bool:
