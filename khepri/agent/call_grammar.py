@@ -45,7 +45,9 @@ def plan_grammar(manifests: Sequence[Manifest], found: Sequence[Candidate], file
         files: The files that a call may name where it names no definition.
         task: What the user asked for.
     """
-    found = named(found, task)
+    said = renaming(task)
+    meant = [each for each in found if said is not None and is_called(each, said[0])]
+    found = [*meant, *(each for each in named(found, task) if each not in meant)]
     rules = ["start: call"]
     alternatives = []
     names = possible_names(task, found)
@@ -56,15 +58,15 @@ def plan_grammar(manifests: Sequence[Manifest], found: Sequence[Candidate], file
     for number, (manifest, required, properties) in enumerate(kinds):
         fitting = [each for each in found if not manifest.kinds or not each.symbol or each.kind in manifest.kinds]
         new_names = names
-        if manifest.name == "rename" and (said := renaming(task)):
+        if manifest.name == "rename" and said is not None:
             # Taken the other way round, a rename that was done before would be taken back.
             fitting, new_names = [each for each in fitting if is_called(each, said[0])], [said[1]]
         elif manifest.name == "move" and (goal := destination(task)):
             fitting = [each for each in fitting if not is_destination(each.path, task)] or fitting
             properties = {**properties, "destination": {"enum": [*_goals(goal, fitting, files)]}}
-        elif "new_name" in required and (said := renamed_parameter(task)):
-            properties = {**properties, "name": {"enum": [said[0]]}}
-            new_names = [said[1]]
+        elif "new_name" in required and (parameter := renamed_parameter(task)):
+            properties = {**properties, "name": {"enum": [parameter[0]]}}
+            new_names = [parameter[1]]
         if "symbol" in required and not any(each.symbol for each in fitting):
             continue
         if "new_name" in required and not new_names:

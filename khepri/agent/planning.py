@@ -18,7 +18,8 @@ from khepri.agent.protocol import ToolCall, parse
 from khepri.agent.rewriting import rewrite_call
 from khepri.agent.task import Instruction
 from khepri.agent.task_parts import after, in_plain_words, parts_of, renaming
-from khepri.agent.task_reading import Candidate, is_called, names_file
+from khepri.agent.task_reading import Candidate, is_called, is_only_a_place, names_file
+from khepri.agent.words import describe_planned
 from khepri.edits.creation import new_target
 from khepri.edits.locate import find_target, read_source
 from khepri.edits.refusal import EditRefusedError, Refusal
@@ -29,6 +30,8 @@ from khepri.tools.base import Manifest
 
 _PLAN_TOKENS: Final = 400
 _MOST_SHOWN: Final = 5
+_OF_ONE_DEFINITION: Final = ("rename", "move", "inline")
+"""Calls that do something to the very definition that they name, and not to what lies in it."""
 
 
 class Planning:
@@ -101,22 +104,31 @@ class Planning:
                 )
             if said is not None and not any(is_called(each, said[0]) for each in found):
                 found = [*self._variables(said[0]), *found]
+                self._refuse_stranger(said[0], found)
             grammar = plan_grammar(self._manifests, found, self._repository.files(), words)
             call = parse(self._writer.write(prompt, grammar, _PLAN_TOKENS), [each.name for each in self._manifests])
             if call is not None:
+                _refuse_place(call, words)
                 calls.setdefault(call.identity, call)
                 found = after(call, found)
         return tuple(calls.values())
 
+    def _refuse_stranger(self, name: str, found: Sequence[Candidate]) -> None:
+        """Refuse to rename a member that its class does not have: a model would rename something else instead."""
+        owner, _, last = name.rpartition(".")
+        if owner and not any(is_called(each, name) for each in found):
+            others = [f"{each.path} {each.symbol}" for each in self._variables_of(last) if "." in each.symbol]
+            others += [f"{each.path} {each.symbol}" for each in found if each.symbol.endswith(f".{last}")]
+            there = f"there is {', '.join(others[:_MOST_SHOWN])}" if others else "name the class that defines it"
+            raise EditRefusedError(Refusal.NO_TARGET, f"{owner} defines no {last} that can be renamed", there)
+
     def _variables(self, name: str) -> list[Candidate]:
-        """Return the variables and attributes of that name: there are too many of them to tell of them all."""
-        found, word = [], name.rpartition(".")[2].encode()
-        for path in self._repository.files():
-            with suppress(EditRefusedError):  # no file that can be changed
-                if path.endswith(".py") and word in (self._workspace.read(path) or b""):
-                    targets = variables(read_source(self._workspace, path))
-                    found += [Candidate(path, each.symbol, each.kind, each.start_line) for each in targets]
-        found = [each for each in found if is_called(each, name)]
+        """Return the one variable or attribute of that name: there are too many of them to tell of them all.
+
+        Raises:
+            EditRefusedError: There are several, and the task does not say which one is meant.
+        """
+        found = self._variables_of(name)
         named = [each for each in found if names_file(each.path, self._instruction.text)] or found
         if len(named) > 1:
             places = ", ".join(f"{each.path} {each.symbol}" for each in named[:_MOST_SHOWN])
@@ -127,6 +139,15 @@ class Planning:
             )
         return named
 
+    def _variables_of(self, name: str) -> list[Candidate]:
+        found, word = [], name.rpartition(".")[2].encode()
+        for path in self._repository.files():
+            with suppress(EditRefusedError):  # no file that can be changed
+                if path.endswith(".py") and word in (self._workspace.read(path) or b""):
+                    targets = variables(read_source(self._workspace, path))
+                    found += [Candidate(path, each.symbol, each.kind, each.start_line) for each in targets]
+        return [each for each in found if is_called(each, name)]
+
     def _is_there(self, name: str, found: Sequence[Candidate]) -> bool:
         """Tell if something is called so, or will be by then."""
         return any(is_called(each, name) for each in found) or self._stands(name)
@@ -136,3 +157,15 @@ class Planning:
         word = re.escape(name.rpartition(".")[2])
         found = search(self._repository, rf"(^|\W){word}(\W|$)", literal=False, case_sensitive=True, max_matches=1)
         return bool(found.matches)
+
+
+def _refuse_place(call: ToolCall, task: str) -> None:
+    """Refuse to rename, move or inline what a task names only to say where something lies."""
+    symbol = str(call.arguments.get("symbol", ""))
+    if call.name not in _OF_ONE_DEFINITION or not is_only_a_place(symbol.rpartition(".")[2], task):
+        return
+    raise EditRefusedError(
+        Refusal.AMBIGUOUS,
+        f"the task names {symbol} only to say where something lies, and what is to be done is {describe_planned(call)}",
+        f"name it in full, as in: {call.name} {symbol}.name …",
+    )

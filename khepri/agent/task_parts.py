@@ -16,11 +16,23 @@ from khepri.repo.grammars import grammar_of
 MOST_PARTS: Final = 6
 _QUOTE: Final = "[`'\"]?"
 _NAME: Final = rf"{_QUOTE}(?P<{{}}>{WORD.pattern})(?:\(\))?{_QUOTE}"
-_LEAD: Final = rf"(?:the\s+)?(?:(?:{LEADS}|constant|variable)\s+)?"
+_KIND: Final = (
+    rf"(?:{LEADS}|constant|variable|property|attribute|field|member|struct|interface|enum|exception|dataclass|fixture"
+    r"|getter|setter|coroutine|generator|type|trait)"
+)
+_LEAD: Final = rf"(?:the\s+)?(?:(?:(?:private|public|static|class|instance|async|abstract|global)\s+)?{_KIND}\s+)?"
+_BEHIND: Final = (
+    rf"(?:\s+{_KIND})?(?:\s+(?:of|in|on|from)\s+(?:the\s+)?(?P<{{0}}_kind>{_KIND}\s+)?{_QUOTE}"
+    rf"(?P<{{0}}>[\w./-]*\w){_QUOTE})?"
+)
+"""What may stand between a name and its new one: what it is, and where it lies."""
 _TO: Final = r"\s+(?:to|into|as)\s+(?:(?:the\s+)?(?:new\s+)?name\s+)?"
 _OLD, _NEW = _NAME.format("old"), _NAME.format("new")
-_RENAMING: Final = re.compile(rf"\brename\s+{_LEAD}{_OLD}{_TO}{_NEW}", re.IGNORECASE)
-_SHORT: Final = re.compile(rf"{_LEAD}{_OLD}{_TO}{_NEW}", re.IGNORECASE)
+_SHORT: Final = re.compile(
+    rf"(?:(?:the\s+)?(?:class\s+)?{_NAME.format('whose')}['\u2019]s\s+)?{_LEAD}{_OLD}{_BEHIND.format('owner')}{_TO}{_NEW}",
+    re.IGNORECASE,
+)
+_RENAMING: Final = re.compile(rf"\brename\s+{_SHORT.pattern}", re.IGNORECASE)
 _FURTHER: Final = re.compile(rf"\s*(?:,|,?\s+and)\s+(?:rename\s+)?{_SHORT.pattern}", re.IGNORECASE)
 """What may stand behind a rename: another one, with the verb or without."""
 _REPLACING: Final = re.compile(rf"\breplace\s+{_LEAD}{_OLD}\s+(?:by|with)\s+{_NEW}", re.IGNORECASE)
@@ -36,9 +48,11 @@ _NOTHING_MORE: Final = re.compile(
 )
 """What may stand behind a rename that is all of a task."""
 _NAMELESS: Final = frozenset(
-    "it this that them everything class function method helper constant variable module package file".split()
+    "it this that them everything class function method helper constant variable module package file property "
+    "attribute field member parameter argument option keyword call calls use uses usage occurrence name".split()
 )
 """What a task may speak of instead of a name."""
+_HOLDERS: Final = frozenset("class struct interface enum exception dataclass trait type".split())
 _NO_NEW_NAMES: Final = frozenset("the a an it its this that something one".split())
 
 
@@ -84,7 +98,16 @@ def _renames_apart(piece: str, known: set[str]) -> list[str]:
 def renaming(task: str) -> tuple[str, str] | None:
     """Return the old and the new name where a task says outright what is to be renamed to what, else None."""
     said = _said_renaming(task)
-    return (said["old"], said["new"].rpartition(".")[2]) if said else None
+    return (_old_name(said), said["new"].rpartition(".")[2]) if said else None
+
+
+def _old_name(said: re.Match[str]) -> str:
+    """Return what is to be renamed, with the class that it is said to lie in; a module or a file is none."""
+    owner = said["whose"] or said["owner"] or ""
+    is_class = owner[:1].isupper() or (said["owner_kind"] or "").strip().lower() in _HOLDERS
+    if not is_class or "/" in owner or grammar_of(owner) or said["old"].startswith(f"{owner}."):
+        return said["old"]
+    return f"{owner}.{said['old']}"
 
 
 def _said_renaming(task: str) -> re.Match[str] | None:
@@ -105,7 +128,7 @@ def renamed_parameter(task: str) -> tuple[str, str] | None:
 def is_only_rename(task: str, found: Sequence[Candidate]) -> bool:
     """Tell if a task renames a definition that is there, and asks for nothing besides."""
     said = _said_renaming(task)
-    if said is None or not any(is_called(each, said["old"]) for each in found):
+    if said is None or not any(is_called(each, _old_name(said)) for each in found):
         return False
     return not task[: said.start()].strip() and _NOTHING_MORE.fullmatch(task, said.end()) is not None
 

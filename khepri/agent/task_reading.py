@@ -153,6 +153,18 @@ def names_path(path: str, task: str) -> bool:
     return bool(re.search(rf"(?<![\w./-]){re.escape(path)}/?(?![\w/-])", task))
 
 
+def is_only_a_place(name: str, task: str) -> bool:
+    """Tell if a task names something only to say where what it is about lies, as in "the field x of Name"."""
+    word = rf"(?<![\w.]){re.escape(name)}(?!\w)"
+    places = re.findall(
+        rf"(?:(?<!\bcalls)(?<!\bcall)(?<!\buses)(?<!\buse)(?<!\bname)(?<!\boccurrences)(?<!\boccurrence)(?<!\ball))"
+        rf"\s+(?:of|in|on|from)\s+(?:the\s+)?(?:(?:class|struct|interface|enum|trait|type|dataclass)\s+)?[`'\"]?{word}"
+        rf"|{word}[`'\"]?(?:['\u2019]s\s|\.\w)",
+        task,
+    )
+    return bool(places) and len(places) >= len(re.findall(word, task))
+
+
 def possible_names(task: str, found: Sequence[Candidate]) -> list[str]:
     """Return the words of a task that can be a new name: identifiers that are no definition it speaks of already."""
     known = {candidate.symbol for candidate in found} | {each.symbol.rpartition(".")[2] for each in found}

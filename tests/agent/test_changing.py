@@ -577,6 +577,39 @@ def test_a_name_that_stands_nowhere_is_not_renamed_and_nothing_else_is_changed_i
     assert text(root) == APP
 
 
+@pytest.mark.parametrize(
+    "task",
+    [
+        "rename the attribute limit of Session to most",
+        "rename the limit field of the class Session to most",
+        "rename Session's limit to most",
+    ],
+)
+def test_what_is_renamed_is_what_the_task_names_and_not_what_it_lies_in(root: Path, task: str) -> None:
+    wrong = planned("rename", path="app.py", symbol="Session", new_name="most")
+    with Change(root, Instruction(task), [wrong]) as change:
+        report = change.run()
+    assert report.outcome == "applied", report.steps
+    assert (text(root), text(root, "use.py")) == (APP.replace("limit", "most"), USE.replace("limit", "most"))
+
+
+def test_a_member_that_its_class_does_not_have_is_refused_with_where_it_is(root: Path) -> None:
+    (root / "app.py").write_text(f"{APP}\n\nclass Other(Session): ...\n", encoding="utf-8")
+    with Change(root, Instruction("rename the attribute limit of Other to most"), [REWRITE, GOOD]) as change:
+        with pytest.raises(RefusedError, match="Other defines no limit") as caught:
+            change.run()
+        assert change.writer.generations == []
+    assert "Session.limit" in caught.value.hint
+
+
+def test_what_a_task_names_only_as_a_place_is_not_renamed(root: Path) -> None:
+    wrong = planned("rename", path="app.py", symbol="Session", new_name="most")
+    with Change(root, Instruction("rename what bounds the tries of Session to most"), [wrong]) as change:
+        with pytest.raises(RefusedError, match="only to say where something lies"):
+            change.run()
+    assert "Session" in text(root)
+
+
 def test_what_the_first_part_of_a_task_makes_can_be_renamed_by_the_second(root: Path) -> None:
     first = planned("rename", path="app.py", symbol="retry", new_name="again")
     with Change(root, Instruction("rename retry to again\nrename again to once_more"), [first, first]) as change:

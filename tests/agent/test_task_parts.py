@@ -38,6 +38,14 @@ def test_a_task_of_several_parts_is_done_part_by_part(task: str, parts: int) -> 
         ("rename net.py to web.py", None),
         ("Rename the parameter count of fetch to size", None),
         ("call Session Talk", None),
+        ("rename the property send of Session to post", ("Session.send", "post")),
+        ("rename the send method of the class `session` to post", ("session.send", "post")),
+        ("rename field `count` in struct Stats to total", ("Stats.count", "total")),
+        ("rename Session's method send to post", ("Session.send", "post")),
+        ("rename the method send of Session.Inner to post", ("Session.Inner.send", "post")),
+        ("rename the constant LIMIT of net.py to MOST", ("LIMIT", "MOST")),
+        ("rename load in utils to read", ("load", "read")),
+        ("rename the argument of fetch to size", None),
     ],
 )
 def test_a_task_says_what_is_renamed_to_what(task: str, said: tuple[str, str] | None) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from khepri.agent.protocol import ToolCall
-from khepri.agent.task_reading import Candidate, candidates, destination, rivals
+from khepri.agent.task_reading import Candidate, candidates, destination, is_only_a_place, rivals
 from khepri.repo.root import Repository
 from tests.support.changing import write_namesakes
 
@@ -43,6 +43,23 @@ def test_a_candidate_is_told_in_one_row() -> None:
 )
 def test_a_task_says_where_something_goes(task: str, path: str) -> None:
     assert destination(task) == path
+
+
+@pytest.mark.parametrize(
+    ("task", "is_it"),
+    [
+        ("rename the property x of Session to y", True),
+        ("rename x in the class `Session` to y", True),
+        ("rename Session's x to y", True),
+        ("rename Session.x to y", True),
+        ("rename Session to y", False),
+        ("rename all uses of Session to y", False),
+        ("rename the x of Session to y and Session to Z", False),
+        ("inline every call of Session", False),
+    ],
+)
+def test_a_name_may_only_say_where_something_lies(task: str, is_it: bool) -> None:
+    assert is_only_a_place("Session", task) is is_it
 
 
 def test_what_the_destination_of_a_move_defines_is_not_what_moves(root: Path) -> None:
