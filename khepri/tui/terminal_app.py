@@ -93,9 +93,15 @@ class TerminalApp(App[int]):
         loop = asyncio.get_running_loop()
         loop.remove_signal_handler(signal.SIGINT)
         signal.signal(signal.SIGINT, lambda *_: None)
+        failure: Exception | None = None
         try:
             with super().suspend():
-                yield
+                try:
+                    yield
+                except Exception as error:  # thrown through Textual it would leave the terminal with the other program
+                    failure = error
+            if failure is not None:
+                raise failure
         finally:
             # What came meanwhile reaches the loop only now.
             loop.call_later(_LATE_S, loop.add_signal_handler, signal.SIGINT, self.action_interrupt)
