@@ -121,6 +121,19 @@ async def test_commands_that_do_not_fit_into_the_list_come_into_view(make_app: M
             assert len(shown) == 8
 
 
+async def test_a_list_closes_when_what_it_is_for_is_taken_away(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await pilot.press("/")
+        await wait_until(pilot, lambda: app.composer._completion.is_open)
+        await pilot.press("backspace")
+        await wait_until(pilot, lambda: not app.composer._completion.is_open, timeout_s=60)
+        await pilot.press("/")
+        await wait_until(pilot, lambda: app.composer._completion.is_open)
+        app.composer.put("what waited")
+        assert not app.composer._completion.is_open
+
+
 async def test_what_was_sent_meanwhile_is_not_completed_any_more(make_app: MakeApp) -> None:
     app = make_app()
     async with running(app) as pilot:

@@ -80,7 +80,7 @@ class Composer(TextArea):
         self._replaced_chars = 0
         self._offered_for = ""
         self._last_key_s = -math.inf
-        self._put_text = ""
+        self._put_text: str | None = None
         self._warned_of = ""
 
     def on_mount(self) -> None:
@@ -101,6 +101,7 @@ class Composer(TextArea):
     def put(self, text: str, pastes: Iterable[Paste] = ()) -> None:
         """Replace what is written, with the cursor at the end; ``pastes`` are what words in it stand for."""
         self._put_text = text
+        self._completion.show(())
         self._pastes |= {paste.label: paste for paste in pastes}
         self.load_text(text)
         self.move_cursor(self.document.end)
@@ -228,6 +229,7 @@ class Composer(TextArea):
 
     async def _on_key(self, event: events.Key) -> None:
         self._last_key_s = time.monotonic()
+        self._put_text = None
         # Keys come here in the order in which they were pressed. Bindings are looked at later, and those with priority
         # earlier, so that letters would overtake a Backspace before them, and a quick Enter what was typed before it.
         if not event.is_printable:
