@@ -156,7 +156,7 @@ class AgentLoop:
     def _act(self, progress: _Progress) -> Reply:
         """Let the model write one turn: a call, or an answer that is emitted as it comes."""
         may_call = self._may_call(progress)
-        if not self._cited:
+        if not self._cited or not self._language.opening:
             window = PREFACE_TOKENS if may_call else 0
             grammar = ToolCallGrammar(TRIGGER, self._grammar, window) if self._tool_names else None
             return self._write(Reply(may_call), grammar, self._settings.max_tokens, progress)

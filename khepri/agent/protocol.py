@@ -68,11 +68,10 @@ def opening_grammar(call_grammar: str, cited: Sequence[str], language: Language 
     Args:
         call_grammar: From ``tool_grammar``; empty if no call may be made.
         cited: Paths of the files that were read, at least one.
-        language: In which the answer begins.
+        language: In which the answer begins; one whose opening is known.
     """
     names = " | ".join(json.dumps(path, ensure_ascii=False) for path in cited if _is_text(path))
-    before, after = (f"{language.opening} `", "`,") if language.opening else ("`", "`:")
-    citation = f'citation: "{before}" ({names}) "{after}"'
+    citation = f'citation: "{language.opening} `" ({names}) "`,"'
     if not call_grammar:
         return f"start: citation\n{citation}"
     rules = call_grammar.replace("start:", "tool_call:", 1)

@@ -211,7 +211,6 @@ def test_an_opening_names_a_file_that_was_read(path: str) -> None:
     [
         ("Where is it?", "In `a.py`,"),
         ("Où se trouve la logique ?", "Dans `a.py`,"),
-        ("重试逻辑在哪里?", "`a.py`:"),
     ],
 )
 def test_an_opening_is_in_the_language_of_the_question(question: str, opening: str) -> None:
