@@ -19,6 +19,7 @@ from khepri.agent.metrics import summarize
 from khepri.agent.preamble import build_preamble
 from khepri.agent.prompt import Prompt
 from khepri.agent.protocol import ToolCall, folders_of, tool_grammar
+from khepri.agent.recall import asks_about_talk
 from khepri.agent.recording import Recording
 from khepri.agent.repository_drafts import RepositoryDrafts
 from khepri.agent.task import Instruction, Question, Task
@@ -315,8 +316,13 @@ class Session:
         return AgentLoop(self._engine, prompt, self._registry, context, grammar, settings, question.text, emit)
 
     def _places(self, question: Question) -> tuple[Place, ...]:
-        """Return the places that the question may be about; none when it brings its own text or names files."""
+        """Return the places that the question may be about.
+
+        There are none when it brings its own text, names files, or asks for what was said before.
+        """
         if question.mentions or question.attachments or not self._registry.manifests:
+            return ()
+        if self._past() and asks_about_talk(question.text):
             return ()
         return likely_places(self._repository, question.text, limit=_PLACES, cache_dir=paths.map_cache_dir())
 

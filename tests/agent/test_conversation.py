@@ -4,7 +4,7 @@ import json
 import shutil
 import subprocess
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -31,6 +31,8 @@ from khepri.agent.events import (
     Usage,
 )
 from khepri.agent.export import ExportFormat, export
+from khepri.agent.loop import AgentLoop
+from khepri.agent.protocol import ToolCall
 from khepri.agent.recording import Recording, new_path
 from khepri.agent.session import Session
 from khepri.agent.task import Attachment, Question
@@ -654,6 +656,32 @@ def test_a_document_says_how_a_turn_ended(root: Path, event: Event | BaseExcepti
     assert words in export(told.history, ExportFormat.MARKDOWN)
     (turn,) = json.loads(export(told.history, ExportFormat.JSON))["turns"]
     assert turn["ending"] or turn["failure"]
+
+
+def test_no_file_is_looked_at_for_what_was_said_before(
+    root: Path, endless_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[int] = []
+    run_loop = AgentLoop.run
+
+    def noting(
+        loop: AgentLoop, looks: Sequence[ToolCall], model: str, started_s: float, load_ms: float, *, untold: str
+    ) -> Finished:
+        looked.append(len(looks))
+        return run_loop(loop, looks, model, started_s, load_ms, untold=untold)
+
+    monkeypatch.setattr(AgentLoop, "run", noting)
+    config = Config(max_tokens=8, steps=1, threads=1, extra_buffers="off")  # type: ignore[arg-type]
+    repository = Repository.open(root)
+    conversation = Conversation(
+        repository, config, lambda name: Session(repository, config, stores.find(str(endless_model)))
+    )
+    conversation.open()
+    for question in ("What did I ask of retry?", "What did I ask of retry?", "Where is retry?"):
+        with suppress(KhepriError):
+            ask(conversation, question)
+    conversation.close()
+    assert looked == [1, 0, 1], "there was nothing to recall yet, then there was, then the code was meant"
 
 
 def test_a_document_says_that_an_answer_still_goes_on(make: MakeConversation, root: Path) -> None:
