@@ -130,6 +130,17 @@ class Classes:
         inside = [(node.lineno, symbol) for symbol, node in classes if node.lineno <= line <= (node.end_lineno or 0)]
         return Class(path, max(inside)[1]) if inside else None
 
+    def outside(self, one: Class) -> frozenset[str]:
+        """Return what a class inherits from outside the workspace: dotted paths, with ``builtins`` for Python's own."""
+        found = set()
+        for each in self._above(one):
+            imported = self._file(each.path).imported
+            for written, base in self._written_bases(each):
+                root, _, rest = written.partition(".")
+                if base is None:
+                    found.add(f"{imported.get(root, f'builtins.{root}')}.{rest}".rstrip("."))
+        return frozenset(found)
+
     def of_path(self, dotted: str) -> Class | None:
         """Return the class that can be imported by a dotted path; None if it is none of the workspace."""
         return self._of_module(dotted, frozenset())
@@ -165,17 +176,19 @@ class Classes:
         return self._above_one[one]
 
     def _named(self, one: Class) -> Iterator[Class]:
+        return (base for _, base in self._written_bases(one) if base is not None)
+
+    def _written_bases(self, one: Class) -> Iterator[tuple[str, Class | None]]:
+        """Yield the bases of a class as they are written, each with the class of the workspace that it is."""
         node = self.node(one)
         for base in node.bases if node is not None else ():
             written = ast.unparse(base.value if isinstance(base, ast.Subscript) else base)
             if re.fullmatch(r"\w+(\.\w+)*", written):
                 # The names around a class are known in it as well.
                 around = one.symbol.split(".")[:-1]
-                for depth in range(len(around), -1, -1):
-                    found = self._found(one.path, ".".join([*around[:depth], written]), frozenset())
-                    if found is not None and found != one:
-                        yield found
-                        break
+                names = (".".join([*around[:depth], written]) for depth in range(len(around), -1, -1))
+                found = (self._found(one.path, name, frozenset()) for name in names)
+                yield written, next((each for each in found if each is not None and each != one), None)
 
     def _found(self, path: str, written: str, seen: frozenset[tuple[str, str]]) -> Class | None:
         """Return the class that a dotted name stands for at the top of a file."""

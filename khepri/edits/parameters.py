@@ -18,6 +18,7 @@ from khepri.edits.found_calls import classes_below, found_calls, found_uses, is_
 from khepri.edits.imports import check_imports
 from khepri.edits.locate import Target, find_python, read_source
 from khepri.edits.loose_uses import notes_on_loose_uses, with_partials
+from khepri.edits.outside_bases import check_outside_parameter
 from khepri.edits.overloads import definitions_of_one
 from khepri.edits.parameter_docs import with_described
 from khepri.edits.refusal import EditRefusedError, Refusal
@@ -40,6 +41,7 @@ def remove_parameter(workspace: Workspace, path: str, symbol: str, name: str) ->
     target = find_python(workspace, path, symbol)
     _refuse_unknown(target, name)
     refuse_class_keyword(workspace, target, name)
+    outside = check_outside_parameter(workspace, target, name, is_removed=True)
     family = [
         definitions_of_one(find_python(workspace, each.path, each.symbol)) for each in family_of(workspace, target)
     ]
@@ -67,7 +69,7 @@ def remove_parameter(workspace: Workspace, path: str, symbol: str, name: str) ->
     is_named = any(name in each.keywords for each in definitions)
     notes = refuse_unresolved(workspace, changes, target, name) if is_named else ()
     notes += _notes_on_places(workspace, definitions[0], name, calls)
-    notes += notes_on_stand_ins(workspace, target)
+    notes += (*notes_on_stand_ins(workspace, target), *outside)
     notes += notes_on_loose_uses(workspace, changes, target, name, is_removed=True)
     if asked := [each.target.label for each in definitions if is_asked_for(each, name)]:
         notes += (f"the fixture {name} is not set up for {shown(asked)} any more",)
@@ -144,7 +146,8 @@ def rename_parameter(workspace: Workspace, path: str, symbol: str, old: str, new
         )
 
     changes, forked = _in_family(workspace, f"rename {old} of {target.label} to {new}", target, old, rename)
-    notes = (*captured, *notes_on_stand_ins(workspace, target))
+    outside = check_outside_parameter(workspace, target, old, is_removed=False)
+    notes = (*captured, *notes_on_stand_ins(workspace, target), *outside)
     if taking := _taking_by_name(forked, find_python(forked, path, symbol), new):
         meant = {call for each in taking for call in found_calls(forked, each)}
         changes, unresolved = with_unresolved(workspace, changes, target, (old, new), meant)

@@ -30,6 +30,7 @@ from khepri.edits.moved_meaning import notes_on_move
 from khepri.edits.moving import Module, made_by, moved
 from khepri.edits.namesakes import Namesakes
 from khepri.edits.other_files import note_on_place
+from khepri.edits.outside_bases import check_outside
 from khepri.edits.plain_lines import PlainLines
 from khepri.edits.redirection import Move, named_plainly, redirect_imports
 from khepri.edits.reflection import named_uses
@@ -184,6 +185,7 @@ def inline(workspace: Workspace, path: str, symbol: str) -> Refactoring:
     target = find_python(workspace, path, symbol)
     function = _function(target)
     bracketed = with_brackets(workspace, target.source, _torn_results(workspace, target, function))
+    outside = check_outside(workspace, target)
     project = RopeProject(bracketed)
     title = f"inline {target.label}"
 
@@ -201,7 +203,7 @@ def inline(workspace: Workspace, path: str, symbol: str) -> Refactoring:
     check_passed_on(workspace, changes)
     notes = check_sound(changes)
     refuse_circle(workspace, changes)
-    return Refactoring(changes, notes)
+    return Refactoring(changes, (*outside, *notes))
 
 
 def _destination(workspace: Workspace, written: str) -> str:

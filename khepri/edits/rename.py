@@ -22,6 +22,7 @@ from khepri.edits.locate import Source, Target, find_target, read_python
 from khepri.edits.mentions import public_names, rename_mentions
 from khepri.edits.namesakes import Namesakes
 from khepri.edits.other_files import note_on_module, note_on_name
+from khepri.edits.outside_bases import check_outside
 from khepri.edits.private_names import is_inside_owner, is_private, refuse_outside_uses, with_outside_names
 from khepri.edits.reflection import with_named_uses
 from khepri.edits.refusal import EditRefusedError, Refusal
@@ -73,6 +74,7 @@ def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refac
 
 def _in_family(workspace: Workspace, target: Target, new_name: str) -> Refactoring:
     """Rename a definition, and if it is a member of a class, those that stand for it in other classes."""
+    outside = check_outside(workspace, target, new_name)
     others = relatives(workspace, target)
     sharing = sharing_classes(target, others)
     first = _renamed(workspace, target.source, target, new_name, sharing)
@@ -94,7 +96,7 @@ def _in_family(workspace: Workspace, target: Target, new_name: str) -> Refactori
     if followed:
         also = f"{shown(followed)} {'is' if len(followed) == 1 else 'are'} renamed too: an object has one of them"
         notes = (also, *notes)
-    return Refactoring(changes, notes)
+    return Refactoring(changes, (*outside, *notes))
 
 
 def _renamed(

@@ -1,0 +1,133 @@
+"""What a base class from outside finds by its name keeps it; of which nobody can tell is told."""
+
+from pathlib import Path
+
+import pytest
+
+from khepri.edits.parameters import remove_parameter, rename_parameter
+from khepri.edits.refactor import inline
+from khepri.edits.refusal import EditRefusedError
+from khepri.edits.rename import rename
+from khepri.edits.workspace import Workspace
+from khepri.repo.root import Repository
+
+TEXT = """import ast
+import json
+import unittest
+from enum import Enum
+from threading import Thread as Worker
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from textual.app import App
+
+T = TypeVar("T")
+
+
+class Encoder(json.JSONEncoder):
+    def default(self, o, depth=0): ...
+
+    def own(self, o): ...
+
+
+class Visitor(ast.NodeVisitor):
+    def visit_Name(self, node): ...
+
+
+class Base(Worker): ...
+
+
+class Sub(Base):
+    def run(self):
+        self.step()
+
+    def step(self):
+        print(1)
+
+    def again(self):
+        self.run()
+
+
+class Table(dict[str, int]):
+    def get(self, key, other=None): ...
+
+
+class TestIt(unittest.TestCase):
+    def setUp(self): ...
+
+    def test_one(self): ...
+
+
+class Plain(Generic[T], Protocol): ...
+
+
+class Row(NamedTuple):
+    size: int
+
+
+class Colour(Enum):
+    RED = 1
+
+
+class Screen(App):
+    def compose(self, x=1):
+        return 1
+
+    def use(self):
+        return self.compose()
+"""
+
+
+def workspace_of(root: Path) -> Workspace:
+    (root / "a.py").write_text(TEXT, encoding="utf-8")
+    return Workspace(Repository.open(root))
+
+
+@pytest.mark.parametrize(
+    ("symbol", "new", "base"),
+    [
+        ("Encoder.default", "other", "json.JSONEncoder"),
+        ("Visitor.visit_Name", "visit_Attribute", "ast.NodeVisitor"),
+        ("Sub.run", "go", "threading.Thread"),
+        ("Table.get", "fetch", "dict"),
+        ("TestIt.setUp", "prepare", "unittest.TestCase"),
+        ("TestIt.test_one", "check_one", "unittest.TestCase"),
+    ],
+)
+def test_what_python_itself_finds_by_its_name_keeps_it(tmp_path: Path, symbol: str, new: str, base: str) -> None:
+    with pytest.raises(EditRefusedError, match=f"is found by this name: {base}, a base class from outside"):
+        rename(workspace_of(tmp_path), "a.py", symbol, new)
+
+
+@pytest.mark.parametrize(
+    ("symbol", "new"),
+    [
+        ("Encoder.own", "other"),
+        ("Sub.step", "go"),
+        ("TestIt.test_one", "test_two"),
+        ("Row.size", "n"),
+        ("Colour.RED", "R"),
+    ],
+)
+def test_what_is_new_in_a_class_may_be_called_anything(tmp_path: Path, symbol: str, new: str) -> None:
+    assert rename(workspace_of(tmp_path), "a.py", symbol, new).notes == ()
+
+
+def test_a_method_that_python_calls_is_not_inlined_and_one_of_ours_is(tmp_path: Path) -> None:
+    with pytest.raises(EditRefusedError, match=r"threading\.Thread, a base class from outside"):
+        inline(workspace_of(tmp_path), "a.py", "Sub.run")
+    assert "def step" not in inline(workspace_of(tmp_path), "a.py", "Sub.step").changes.files[0].new_text
+
+
+def test_a_base_class_that_nobody_knows_is_told(tmp_path: Path) -> None:
+    note = "Screen inherits textual.app.App from outside: see that nothing there knows compose"
+    assert rename(workspace_of(tmp_path), "a.py", "Screen.compose", "made").notes == (note,)
+    assert inline(workspace_of(tmp_path), "a.py", "Screen.compose").notes == (note,)
+    assert note in remove_parameter(workspace_of(tmp_path), "a.py", "Screen.compose", "x").notes
+
+
+def test_a_parameter_that_callers_from_outside_pass_stays_one(tmp_path: Path) -> None:
+    with pytest.raises(EditRefusedError, match=r"overrides that of json\.JSONEncoder, whose callers pass it"):
+        remove_parameter(workspace_of(tmp_path), "a.py", "Encoder.default", "o")
+    (note,) = rename_parameter(workspace_of(tmp_path), "a.py", "Encoder.default", "o", "thing").notes
+    assert "whose callers may pass o by its name" in note
+    assert not remove_parameter(workspace_of(tmp_path), "a.py", "Encoder.default", "depth").notes
