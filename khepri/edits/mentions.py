@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+_RUN: Final = re.compile(r"\s*(?:\"\"\"|''\')?\s*(?:>>>|\.\.\.) ")
+"""How a line begins that a doctest runs."""
 _TYPE_FUNCTIONS: Final = frozenset({"cast", "TypeVar", "ForwardRef", "NewType", "TypeAliasType"})
 
 
@@ -215,7 +217,13 @@ def _comments(text: str, places: _Places) -> Iterator[_Span]:
 
 
 def _in_prose(text: str, bare: re.Pattern[str], old: str, new: str) -> str:
-    """Rename a name in prose where it can be nothing but the name: ``get`` is a word, ``get_url`` is none."""
+    """Rename a name in prose where it can be nothing but the name: ``get`` is a word, ``get_url`` is none.
+
+    What a doctest runs is code.
+    """
     if "_" in old.strip("_") or old != old.lower():
         return bare.sub(new, text)
+    run = re.compile(rf"(?<![\w.'\"]){re.escape(old)}(?!\w|\s*=[^=])")
+    lines = (run.sub(new, line) if _RUN.match(line) else line for line in text.split("\n"))
+    text = "\n".join(lines)
     return re.sub(rf"(?<=`){re.escape(old)}(?=[`(])|(?<![\w.]){re.escape(old)}(?=\()", new, text)

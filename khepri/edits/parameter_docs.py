@@ -36,12 +36,18 @@ def _described(text: str, rows: set[int], old: str, new: str) -> tuple[str, list
     pattern = _pattern(old)
     lines = text.split("\n")
     left: set[int] = set()
-    for node in ast.walk(ast.parse(text)):
+    passed = re.compile(rf"(?<=[(,\s]){re.escape(old)}(?=\s*=(?!=))")
+    tree = ast.parse(text)
+    owners = {id(each): node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for each in node.body}
+    for node in ast.walk(tree):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         named = [each for each in ast.walk(node.args) if isinstance(each, ast.arg) and each.arg == new]
         if not any(each.lineno in rows for each in named):
             continue
+        called = owners.get(id(node), "") if node.name in ("__init__", "__new__") else node.name
+        run = re.compile(rf"\s*>>> .*\b{re.escape(called)}\(")
+        lines = [passed.sub(new, line) if called and run.match(line) else line for line in lines]
         first = node.body[0]
         if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
             start, end = first.lineno - 1, first.end_lineno or first.lineno

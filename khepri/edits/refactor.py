@@ -108,13 +108,15 @@ def _moved(workspace: Workspace, target: Target, place: str) -> ChangeSet:
 
 def _named_still(workspace: Workspace, changes: ChangeSet, target: Target) -> list[str]:
     """Return a note on where what has moved is still named by its old module: in strings, which tests patch by."""
-    name = f"{Modules(workspace).name(target.source.path)}.{target.name}"
+    module = Modules(workspace).name(target.source.path)
+    name = f"{module}.{target.name}"
+    written = rf"{re.escape(name)}|from {re.escape(module)} import (?:[\w, ]*, )?{re.escape(target.name)}"
+    pattern = re.compile(rf"(?<![\w.])(?:{written})(?!\w)")
     after = {change.path: change.after for change in changes.files}
     places = []
     for path in sorted({*after, *(path for path in workspace.files() if path.endswith(".py"))}):
         data = after[path] if path in after else workspace.read(path)
-        lines = decode(data).text.split("\n") if data is not None and name.encode() in data else []
-        pattern = re.compile(rf"(?<![\w.]){re.escape(name)}(?!\w)")
+        lines = decode(data).text.split("\n") if data is not None and target.name.encode() in data else []
         places += [f"{path}:{number}" for number, line in enumerate(lines, 1) if pattern.search(line)]
     return [f"{name} still stands in {shown(places)}, and is not there any more"] if places else []
 

@@ -81,3 +81,8 @@ def test_what_the_old_file_does_with_what_has_moved_is_told(tmp_path: Path, use:
 def test_what_puts_something_else_in_its_place_is_told(tmp_path: Path, use: str, line: int) -> None:
     done = moving(tmp_path, "f", "def f(): ...\n\n\ndef g():\n    return f()\n", test_a=use)
     assert [each for each in done.notes if f"by its name at test_a.py:{line}" in each]
+
+
+def test_a_text_that_imports_it_from_the_old_file_is_told(tmp_path: Path) -> None:
+    done = moving(tmp_path, "f", 'def f():\n    """Do.\n\n    >>> from home import g, f\n    """\n')
+    assert done.notes == ("home.f still stands in goal.py:4, and is not there any more",)

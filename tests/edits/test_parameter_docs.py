@@ -49,3 +49,25 @@ def test_an_argument_is_no_use_of_an_attribute(tmp_path: Path) -> None:
     assert done.notes == ("1 use of .name may mean something else and was left: a.py:10",)
     done = rename(workspace_of(tmp_path, made + text), "a.py", "P.name", "title")
     assert "name is passed by name to what nobody knows at a.py:15, and was left there" in done.notes
+
+
+def test_what_a_doctest_passes_by_name_is_renamed(tmp_path: Path) -> None:
+    text = (
+        '"""Sends.\n\n>>> send({0}=1)\n>>> other(data=1)\n"""\n\n\n'
+        'def send({0}):\n    """Send.\n\n    >>> send(1, {0}=2)\n    """\n\n\n'
+        'class A:\n    """An A.\n\n    >>> A({1}=1)\n    """\n\n    def __init__(self, {1}): ...\n'
+    )
+    workspace = workspace_of(tmp_path, text.format("data", "size"))
+    done = rename_parameter(workspace, "a.py", "send", "data", "body")
+    assert done.changes.files[0].new_text == text.format("body", "size")
+    done = rename_parameter(workspace, "a.py", "A.__init__", "size", "width")
+    assert done.changes.files[0].new_text == text.format("data", "width")
+
+
+def test_what_a_doctest_runs_is_renamed_and_other_words_are_not(tmp_path: Path) -> None:
+    text = (
+        'def {0}(x):\n    """Add, to add.\n\n    >>> from a import {0}\n    >>> y = map({0}, [1])\n'
+        '    >>> y.add(add=1, b=\'add\')\n    """\n'
+    )
+    done = rename(workspace_of(tmp_path, text.format("add")), "a.py", "add", "plus")
+    assert done.changes.files[0].new_text == text.format("plus")
