@@ -108,6 +108,15 @@ def public_names(text: str) -> frozenset[str]:
     return frozenset(str(node.value) for node in _public_constants(tree))
 
 
+def computes_public_names(text: str) -> bool:
+    """Tell if the ``__all__`` of a module is made of anything but texts: of that of another one."""
+    try:
+        values = list(_public_values(ast.parse(text)))
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    return any(isinstance(node, ast.Name | ast.Attribute | ast.Call) for each in values for node in ast.walk(each))
+
+
 def without_public_name(text: str, name: str) -> str:
     """Return ``text`` with a name taken out of its ``__all__``, which stays sorted and shaped as it was."""
     try:
@@ -120,6 +129,9 @@ def without_public_name(text: str, name: str) -> str:
             continue
         span = places.of(node)
         rest = text[span.end :]
+        added = re.search(r"^__all__\.append\(\s*\Z", text[: span.start], re.MULTILINE)
+        if added is not None:
+            return text[: added.start()] + rest.partition("\n")[2]
         # With the comma after it goes the space up to the next entry; the last of a line takes its line with it.
         after = re.match(r"[ \t]*,[ \t]*\n?", rest)
         line_start = text.rfind("\n", 0, span.start) + 1
@@ -198,13 +210,24 @@ def _roots(node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
 
 
 def _public_constants(tree: ast.Module) -> Iterator[ast.Constant]:
+    for value in _public_values(tree):
+        for inner in ast.walk(value):
+            if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
+                yield inner
+
+
+def _public_values(tree: ast.Module) -> Iterator[ast.expr]:
+    """Yield what ``__all__`` is made of, and what is added to it."""
     for node in tree.body:
-        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
-            value = getattr(node, "value", None)
-            for inner in ast.walk(value) if value is not None else ():
-                if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
-                    yield inner
+        match node:
+            case ast.Assign(targets=[ast.Name(id="__all__")], value=value):
+                yield value
+            case ast.AugAssign(target=ast.Name(id="__all__"), value=value):
+                yield value
+            case ast.AnnAssign(target=ast.Name(id="__all__"), value=ast.expr() as value):
+                yield value
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="__all__")), args=[value])):
+                yield value
 
 
 def _comments(text: str, places: _Places) -> Iterator[_Span]:

@@ -15,7 +15,8 @@ from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
 from khepri.edits.import_lines import ImportStatement, with_import
 from khepri.edits.imports import Modules, imports_in, parsed, passes_on
-from khepri.edits.mentions import public_names, uses_of
+from khepri.edits.mentions import computes_public_names, public_names, uses_of
+from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.workspace import Workspace
 from khepri.repo.text import decode
 
@@ -66,11 +67,15 @@ def redirect_imports(workspace: Workspace, changes: ChangeSet, name: str, old: s
         name: What has moved.
         old: Path of the file that it was in.
         new: Path of the file that it is in now.
+
+    Raises:
+        EditRefusedError: A module that has everything from there would not pass it on any more.
     """
     modules = Modules(workspace, changes)
     move = Move(name, modules.name(old), modules.name(new))
     known = {change.path: change for change in changes.files}
     files = dict(known)
+    shared = public_names(decode(known[old].before or b"").text) if old in known else frozenset()
     is_passed_on = passes_on(known[old].after or b"", name) if old in known else False
     for path in workspace.files():
         data = workspace.read(path) if path.endswith(".py") and path not in (old, new) else None
@@ -78,6 +83,12 @@ def redirect_imports(workspace: Workspace, changes: ChangeSet, name: str, old: s
             continue
         text, package = decode(data).text, modules.package(path)
         redirected = _redirected(text, package, move)
+        if name in shared and computes_public_names(text) and _imports_all(text, package, move):
+            raise EditRefusedError(
+                Refusal.NOT_POSSIBLE,
+                f"{path} makes its __all__ of that of {move.source}, in which {name} would be missing",
+                f"name {name} in it by itself first",
+            )
         if not is_passed_on and not name.startswith("_") and _has_by_star(text, package, move):
             redirected = with_import(redirected, f"from {move.goal} import {name}")
         if redirected != text:
@@ -95,10 +106,14 @@ def named_plainly(text: str, package: str, move: Move) -> str:
 
 def _has_by_star(text: str, package: str, move: Move) -> bool:
     """Tell if a module uses or passes on a name that it has by an import of everything."""
-    tree = parsed(text.encode()) if "import *" in text else None
-    if tree is None or not any(each.module == move.source for each in imports_in(tree, package, is_star=True)):
+    if not _imports_all(text, package, move):
         return False
     return bool(uses_of(text, move.name)) or move.name in (public_names(text) or {move.name})
+
+
+def _imports_all(text: str, package: str, move: Move) -> bool:
+    tree = parsed(text.encode()) if "import *" in text else None
+    return tree is not None and any(each.module == move.source for each in imports_in(tree, package, is_star=True))
 
 
 def _redirected(text: str, package: str, move: Move) -> str:

@@ -241,3 +241,26 @@ def test_a_circle_that_begins_with_the_import_of_a_module_is_refused(tmp_path: P
         "pkg/late.py",
         "pkg/net.py",
     )
+
+
+def test_what_is_added_to_the_public_names_later_is_one_of_them(tmp_path: Path) -> None:
+    head = '__all__ = ["g"]\n__all__.append("f")\n__all__ += ["h"]\n'
+    files = {
+        "pkg/net.py": head + "\n\ndef f(): ...\n\n\ndef g(): ...\n\n\ndef h(): ...\n",
+        "pkg/all.py": "from .net import *\n",
+    }
+    changes = move(_repository(tmp_path, files), "pkg/net.py", "f", "pkg/goal.py").changes
+    after = {change.path: change.new_text for change in changes.files}
+    assert after["pkg/net.py"].startswith('__all__ = ["g"]\n__all__ += ["h"]\n')
+    assert "from pkg.goal import f\n" in after["pkg/all.py"]
+
+
+def test_public_names_that_are_those_of_the_old_file_are_refused(tmp_path: Path) -> None:
+    files = {
+        "pkg/net.py": '__all__ = ["f", "g"]\n\n\ndef f(): ...\n\n\ndef g(): ...\n\n\ndef h(): ...\n',
+        "pkg/all.py": 'from . import net\nfrom .net import *\n\n__all__ = ["x"] + net.__all__\nx = 1\n',
+    }
+    workspace = _repository(tmp_path, files)
+    with pytest.raises(EditRefusedError, match=r"pkg/all\.py makes its __all__ of that of pkg\.net"):
+        move(workspace, "pkg/net.py", "f", "pkg/goal.py")
+    assert "pkg/all.py" not in move(workspace, "pkg/net.py", "h", "pkg/goal.py").changes.paths
