@@ -1,15 +1,21 @@
 """Tells what a definition may lose by standing in another file, though all that uses it finds it."""
 
 import ast
+import re
 from typing import Final
 
 from khepri.edits.change import ChangeSet
-from khepri.edits.imports import Modules, bindings_of, parsed, star_sources
+from khepri.edits.imports import Modules, bindings_of, defined_names, parsed, star_sources
 from khepri.edits.locate import Target
-from khepri.edits.reflection import named_uses
+from khepri.edits.mentions import quoted_names
+from khepri.edits.reflection import loaded_uses, named_uses
 from khepri.edits.rename import shown
 from khepri.edits.workspace import Workspace
 
+_READING_TYPES: Final = re.compile(
+    rb"\b(get_type_hints|get_annotations|(?<=from )(?:pydantic|fastapi|typer|attrs|cattrs|msgspec|typeguard))\b"
+)
+"""What reads annotations while a program runs."""
 _OF_THE_FILE: Final = ("__file__", "__name__", "__package__", "__path__", "__spec__", "__doc__")
 _HARMLESS: Final = frozenset(
     "cache cached_property contextmanager asynccontextmanager dataclass define frozen final lru_cache overload "
@@ -59,7 +65,25 @@ def notes_on_move(workspace: Workspace, changes: ChangeSet, target: Target, plac
             f"{target.name} is put in or asked for by its name at {shown(replaced)}: see that it is done in the module "
             "that uses it now"
         )
-    return tuple(notes)
+    module = Modules(workspace).name(target.source.path)
+    if target.name not in defined_names(_after(changes, target.source.path).encode()):
+        if loaded := loaded_uses(workspace, changes, module, target.name):
+            notes.append(f"{shown(loaded)} loads {module} by a text and may have {target.name} from there")
+    return (*notes, *_for_types_alone(workspace, changes, target, place))
+
+
+def _for_types_alone(workspace: Workspace, changes: ChangeSet, target: Target, place: str) -> tuple[str, ...]:
+    """Return a note on quoted types that only type checkers find now, where something reads types at run time."""
+    if not quoted_names(target.text) or "TYPE_CHECKING" not in _after(changes, place):
+        return ()
+    for path in workspace.files():
+        data = workspace.read(path) if path.endswith(".py") else None
+        if data is not None and (reading := _READING_TYPES.search(data)):
+            return (
+                f"the quoted types of {target.name} are imported for type checkers alone in {place}: see whether "
+                f"{reading[1].decode()} has to find them ({path})",
+            )
+    return ()
 
 
 def _set_up(text: str, name: str) -> list[int]:

@@ -6,6 +6,7 @@ keyword-only parameters, so the text is edited here, at the places that ``ast`` 
 
 import re
 from collections.abc import Callable, Collection
+from typing import Final
 
 from khepri.edits.calls import calls_of
 from khepri.edits.captured import check_captured
@@ -28,6 +29,8 @@ from khepri.edits.soundness import check_sound
 from khepri.edits.super_uses import CONSTRUCTORS
 from khepri.edits.unresolved_calls import refuse_unresolved, with_unresolved
 from khepri.edits.workspace import Workspace
+
+_LOOKUP: Final = re.compile(r"(?<![\w.])(locals|vars|eval|exec)(?=\()")
 
 
 def remove_parameter(workspace: Workspace, path: str, symbol: str, name: str) -> Refactoring:
@@ -154,10 +157,19 @@ def rename_parameter(workspace: Workspace, path: str, symbol: str, old: str, new
         notes += unresolved
         changes = with_partials(workspace, changes, target, old, new)
         notes += notes_on_loose_uses(workspace, changes, target, old, is_removed=False)
+    notes += _notes_on_lookups(target, old)
     changes, left = with_described(changes, old, new)
     if left:
         notes += (f"{old} also stands in comments or docstrings at {shown(list(left))}, which were left",)
     return finished(workspace, changes, notes, (old, new))
+
+
+def _notes_on_lookups(target: Target, name: str) -> tuple[str, ...]:
+    """Return a note on a function that looks at its names as texts."""
+    looking = sorted(set(_LOOKUP.findall(target.text)))
+    if not looking:
+        return ()
+    return (f"{target.label} looks at its names with {', '.join(looking)}(): see that nothing asks for {name} there",)
 
 
 def _in_family(

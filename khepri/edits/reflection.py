@@ -85,6 +85,40 @@ def named_uses(workspace: Workspace, target: Target, changes: ChangeSet | None =
                         yield NamedUse(path, node.lineno, _end_of(node, target.name), owners.has_path(before), True)
 
 
+def loaded_uses(workspace: Workspace, changes: ChangeSet, module: str, name: str) -> list[str]:
+    """Return where a file that loads a module by a text may have a name from there, as proposed.
+
+    Args:
+        workspace: Where.
+        changes: What is proposed.
+        module: The dotted name of the module.
+        name: What may be asked for, as an attribute of anything but an import, or by a text.
+    """
+    after = {change.path: change.after for change in changes.files}
+    quoted = re.compile(rb"[\"']%s[\"']" % re.escape(module.encode()))
+    found = []
+    for path in workspace.files():
+        data = after[path] if path in after else workspace.read(path) if path.endswith(".py") else None
+        if data is None or not path.endswith(".py") or name.encode() not in data or not quoted.search(data):
+            continue
+        tree = parsed(data) or ast.Module([], [])
+        imported = bindings_of(tree, "")
+        for node in ast.walk(tree):
+            match node:
+                case ast.Attribute(attr=asked, value=value) if asked == name:
+                    is_known = isinstance(value, ast.Name | ast.Attribute) and _root(value) in imported
+                    found += [] if is_known else [f"{path}:{node.lineno}"]
+                case ast.Constant(value=str(asked)) if asked == name:
+                    found.append(f"{path}:{node.lineno}")
+    return found
+
+
+def _root(node: ast.expr) -> str:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
 class _Owners:
     """The modules and classes through which a definition is reached."""
 

@@ -24,7 +24,7 @@ from khepri.edits.namesakes import Namesakes
 from khepri.edits.other_files import note_on_module, note_on_name
 from khepri.edits.outside_bases import check_outside
 from khepri.edits.private_names import is_inside_owner, is_private, refuse_outside_uses, with_outside_names
-from khepri.edits.reflection import with_named_uses
+from khepri.edits.reflection import loaded_uses, with_named_uses
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rope_project import RopeProject
 from khepri.edits.soundness import check_sound
@@ -180,6 +180,8 @@ def _renamed(
     if still := [at for at in passed if _is_passed_at(changes, at, old)]:
         notes.append(f"{old} is passed by name to what nobody knows at {shown(still)}, and was left there")
     module = Modules(workspace).name(source.path)
+    if target is not None and "." not in target.symbol and (loaded := loaded_uses(workspace, changes, module, old)):
+        notes.append(f"{shown(loaded)} loads {module} by a text and may have {old} from there, which was left")
     elsewhere = (
         note_on_name(workspace, changes, module, old)
         if target is not None

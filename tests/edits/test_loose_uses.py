@@ -104,3 +104,10 @@ def test_a_function_that_is_handed_on_is_told_where_anything_passes_its_paramete
     workspace = Workspace(Repository.open(tmp_path))
     (note,) = rename_parameter(workspace, "m.py", symbol, name, "other").notes
     assert where in note
+
+
+@pytest.mark.parametrize("body", ["'{size}'.format(**locals())", "eval('size')", "vars()['size']"])
+def test_a_function_that_looks_at_its_names_is_told(tmp_path: Path, body: str) -> None:
+    (tmp_path / "m.py").write_text(f"def f(size):\n    return {body}\n", encoding="utf-8")
+    notes = rename_parameter(Workspace(Repository.open(tmp_path)), "m.py", "f", "size", "width").notes
+    assert any("m.py f looks at its names with" in each for each in notes)

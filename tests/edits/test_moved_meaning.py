@@ -86,3 +86,13 @@ def test_what_puts_something_else_in_its_place_is_told(tmp_path: Path, use: str,
 def test_a_text_that_imports_it_from_the_old_file_is_told(tmp_path: Path) -> None:
     done = moving(tmp_path, "f", 'def f():\n    """Do.\n\n    >>> from home import g, f\n    """\n')
     assert done.notes == ("home.f still stands in goal.py:4, and is not there any more",)
+
+
+def test_quoted_types_that_something_reads_as_it_runs_are_told(tmp_path: Path) -> None:
+    home = "class Node: ...\n\n\ndef f(n: 'Node'): ...\n"
+    assert not moving(tmp_path, "f", home, use="import typing\n").notes
+    (note,) = moving(tmp_path, "f", home, use="from typing import get_type_hints\n").notes
+    assert note == (
+        "the quoted types of f are imported for type checkers alone in goal.py: see whether get_type_hints has to find "
+        "them (use.py)"
+    )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from khepri.edits.refactor import inline
+from khepri.edits.refactor import inline, move
 from khepri.edits.refusal import EditRefusedError
 from khepri.edits.rename import rename
 from khepri.edits.workspace import Workspace
@@ -79,3 +79,24 @@ def test_a_text_beside_something_else_stays_and_is_told(tmp_path: Path, use: str
 def test_what_a_text_names_is_not_inlined(tmp_path: Path, symbol: str, use: str) -> None:
     with pytest.raises(EditRefusedError, match=r"t.py:\d+ has it by a text that names it"):
         inline(workspace_of(tmp_path, use), "p/a.py", symbol)
+
+
+@pytest.mark.parametrize(
+    ("use", "line"),
+    [
+        ("from importlib import import_module\nm = import_module('p.a')\nm.load()\n", 3),
+        ("import sys\nsys.modules['p.a'].load()\n", 2),
+        ("LAZY = {'load': 'p.a'}\n", 1),
+    ],
+)
+def test_a_module_that_is_loaded_by_a_text_is_told(tmp_path: Path, use: str, line: int) -> None:
+    workspace = workspace_of(tmp_path, use)
+    note = f"t.py:{line} loads p.a by a text and may have load from there"
+    assert any(each.startswith(note) for each in rename(workspace, "p/a.py", "load", "fetch").notes)
+    (tmp_path / "p/a.py").write_text(HOME.format("go", "load").replace("VALUE = load()\n", ""), encoding="utf-8")
+    assert note in move(Workspace(Repository.open(tmp_path)), "p/a.py", "load", "p/c.py").notes
+
+
+def test_an_attribute_of_an_import_is_none_of_a_module_that_is_loaded_by_a_text(tmp_path: Path) -> None:
+    use = "import json\nfrom importlib import import_module\nm = import_module('p.a')\njson.load(m)\n"
+    assert rename(workspace_of(tmp_path, use), "p/a.py", "load", "fetch").notes == ()
