@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from khepri.agent.new_names import new_function
 from khepri.agent.new_paths import new_paths
 from khepri.agent.protocol import CALL_END, TRIGGER, folders_of
 from khepri.agent.task_parts import is_only_rename, renamed_parameter, renaming
@@ -54,6 +55,9 @@ def plan_grammar(manifests: Sequence[Manifest], found: Sequence[Candidate], file
     offered = tools_spoken_of(manifests, task)
     if is_only_rename(task, found):
         offered = [manifest for manifest in offered if manifest.name == "rename"] or offered
+    elif _is_about_a_new_member(task, found) and any(manifest.name == "add" for manifest in offered):
+        # Written anew, the class would mostly come back as it is.
+        offered = [manifest for manifest in offered if manifest.name != "rewrite"]
     kinds = [(manifest, *kind) for manifest in offered for kind in _kinds_of_calls(manifest)]
     for number, (manifest, required, properties) in enumerate(kinds):
         fitting = [each for each in found if not manifest.kinds or not each.symbol or each.kind in manifest.kinds]
@@ -100,6 +104,13 @@ def plan_grammar(manifests: Sequence[Manifest], found: Sequence[Candidate], file
     rules.append(f'call: "{TRIGGER}\\n{{\\"name\\": " choice "}}\\n{CALL_END}"')
     rules.append("choice: " + " | ".join(alternatives))
     return "\n".join(rules)
+
+
+def _is_about_a_new_member(task: str, found: Sequence[Candidate]) -> bool:
+    """Tell if a task names a method that is not there, and of what is there nothing but classes."""
+    there = [each for each in found if each.symbol]
+    is_new = bool(new_function(task, {each.symbol.rpartition(".")[2] for each in there}))
+    return is_new and bool(there) and all(each.kind == "class" for each in there)
 
 
 def _kinds_of_calls(manifest: Manifest) -> list[tuple[Sequence[JsonValue], Mapping[str, JsonValue]]]:

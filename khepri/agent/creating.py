@@ -6,11 +6,12 @@ from typing import Final
 
 from khepri import assets
 from khepri.agent.generation import Writer
+from khepri.agent.new_names import new_function, opening_rule
 from khepri.agent.prompt import Prompt
 from khepri.agent.protocol import ToolCall
 from khepri.agent.rewriting import MOST_TRIES, WARMER, body_of, fence_grammar, open_grammar, prose_of
 from khepri.agent.task_reading import Candidate, named
-from khepri.edits.addition import added
+from khepri.edits.addition import added, names_within
 from khepri.edits.change import FileChange
 from khepri.edits.creation import created, new_target
 from khepri.edits.imports import Modules
@@ -81,16 +82,23 @@ class Creating:
         attempt.write_call(json.dumps({"name": "add", "arguments": {"path": path, "symbol": target.symbol}}))
         code = fenced(target)
         attempt.follow(assets.render_prompt("edit/add.md", code=code, task=self._task).strip())
-        return self._written(attempt, target, code, lambda new: added(target, new))
+        return self._written(attempt, target, code, lambda new: added(target, new), self._opening(target))
 
-    def _written(self, attempt: Prompt, target: Target, known: str, change: Callable[[str], FileChange]) -> FileChange:
+    def _opening(self, target: Target) -> str:
+        """Return how what is added begins, as a rule of a grammar; empty where the task leaves it open."""
+        name = new_function(self._task, names_within(target)) if target.source.path.endswith(".py") else ""
+        return opening_rule(name) if name else ""
+
+    def _written(
+        self, attempt: Prompt, target: Target, known: str, change: Callable[[str], FileChange], opening: str = ""
+    ) -> FileChange:
         """Have the model write until a guard lets it pass."""
         refusal: EditRefusedError | None = None
         for number in range(MOST_TRIES):
             if refusal is not None:
                 hint = f"; {refusal.hint}" if refusal.hint else ""
                 attempt.follow(assets.render_prompt("edit/repair.md", problem=refusal.message, hint=hint).strip())
-            grammar = open_grammar(target) if _is_prose(target) else fence_grammar(target)
+            grammar = open_grammar(target) if _is_prose(target) else fence_grammar(target, opening)
             written = self._writer.write(attempt, grammar, _MOST_TOKENS, WARMER * number, known)
             is_whole = self._writer.generations[-1].stop_reason in (StopReason.END, StopReason.TOOL_CALL)
             try:

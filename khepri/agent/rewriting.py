@@ -169,11 +169,17 @@ def _call_of(target: Target) -> str:
     return json.dumps({"name": "rewrite", "arguments": {"path": target.source.path, "symbol": target.symbol}})
 
 
-def fence_grammar(target: Target) -> str:
-    """Return the Lark grammar of a fence whose first line names the target, up to the line that closes it."""
+def fence_grammar(target: Target, opening: str = "") -> str:
+    """Return the Lark grammar of a fence whose first line names the target, up to the line that closes it.
+
+    Args:
+        target: What is written, or written into.
+        opening: A rule of that name, for what the code begins with.
+    """
     header = json.dumps(f"{fence_header(target)}\n", ensure_ascii=False)
     closing = fence_mark(target)
-    return f"start: {header} body\nbody[lazy]: /(.|\\n)*\\n{closing}/"
+    start = f"start: {header} opening body\n{opening}" if opening else f"start: {header} body"
+    return f"{start}\nbody[lazy]: /(.|\\n)*\\n{closing}/"
 
 
 def open_grammar(target: Target) -> str:

@@ -216,7 +216,7 @@ def _stands_as_target(word: str, task: str) -> bool:
     if re.search(rf"\b{lead}\s+[`'\"]?{name}\b", task, re.IGNORECASE):
         return True
     # The subject of the sentence.
-    return bool(re.match(rf"\s*{name}\s+(?:should|must|has to|needs to|ought to|does not|doesn't)\b", task))
+    return bool(re.match(rf"\s*{name}\s+(?:should|must|has to|needs|lacks|ought to|does not|doesn't)\b", task))
 
 
 def _is_file(word: str, task: str) -> bool:

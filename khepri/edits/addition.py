@@ -46,6 +46,14 @@ def added(target: Target, written: str) -> FileChange:
     return FileChange(source.path, source.data, replace_text(source.data, text))
 
 
+def names_within(target: Target) -> frozenset[str]:
+    """Return what a class or a file defines itself, by name."""
+    defined = outline(target.source.path, target.source.text)
+    if target.symbol:
+        return frozenset(each.name for each in defined if each.qualified_name == f"{target.symbol}.{each.name}")
+    return frozenset(each.name for each in defined if "." not in each.qualified_name)
+
+
 def _unwrapped(target: Target, code: str) -> str:
     """Take off the line of the class again, if the model has written it around the new members."""
     first, _, rest = code.partition("\n")
@@ -68,14 +76,7 @@ def _check_new(target: Target, code: str) -> None:
         raise EditRefusedError(
             Refusal.MALFORMED, "the code defines nothing new", "write the new definition, and nothing else"
         )
-    if target.symbol:
-        there = {
-            each.name
-            for each in outline(path, target.source.text)
-            if each.qualified_name == f"{target.symbol}.{each.name}"
-        }
-    else:
-        there = {each.name for each in outline(path, target.source.text) if "." not in each.qualified_name}
+    there = names_within(target)
     known = [each.name for each in found if each.name in there and each.qualified_name.count(".") <= 1]
     if known:
         raise EditRefusedError(

@@ -88,6 +88,13 @@ def test_a_tool_is_kept_back_where_the_task_asks_for_more_than_it_does(root: Pat
     assert not offers(root, "Give fetch a parameter loud, and leave the text out when it is False", "parameter")
 
 
+def test_a_class_is_not_written_anew_for_a_method_that_it_is_to_get(root: Path) -> None:
+    task = "Session needs a method __len__(self) that returns how many lines it fetched"
+    assert offers(root, task, "add")
+    assert not offers(root, task, "rewrite")
+    assert offers(root, "Session needs a better method", "rewrite")
+
+
 def test_a_tool_is_offered_only_what_it_can_work_on(root: Path) -> None:
     (root / "src" / "limits.py").write_text("MOST = 3\n\n\ndef cut(): ...\n", encoding="utf-8")
     task = "Add a parameter most to cut, default MOST"
