@@ -1,7 +1,8 @@
 """Compaction: when the context has no room for more, the conversation goes on from a summary of itself.
 
-The model writes the summary while it still sees everything; the questions and the files are added from the record, so
-that they are kept even where the model forgets them. Nothing is deleted: the session file holds it all.
+The model writes the summary while it still sees everything; the questions, how the last answers began, and the files
+are added from the record, so that they are kept even where the model forgets them. Nothing is deleted: the session
+file holds it all.
 """
 
 import sys
@@ -23,6 +24,8 @@ from khepri.errors import CancelledError
 _SUMMARY_TOKENS = 280
 _SUMMARY_SHARE = 5
 _MOST_QUESTION_CHARS = 200
+_MOST_ANSWER_CHARS = 120
+_MOST_ANSWERS = 4
 _MOST_QUESTIONS = 12
 _MOST_FILES = 20
 _LEAST_SUMMARY_CHARS = 40
@@ -113,16 +116,25 @@ class Compaction:
             job.cancel()
         for _ in followed(job, self._emit):
             pass
-        summary = job.result().text.strip()
+        summary = job.result().text
         if self._cancelled.is_set():
             raise CancelledError("interrupted")
-        return summary
+        return own_words(summary)
 
 
 def _told_whole(prompt: Prompt, opening: Opening, untold: Sequence[Exchange]) -> int:
     """Return how many tokens a conversation takes when all of it is told."""
     whole, _, _ = tell_what_fits(prompt, opening, untold, sys.maxsize)
     return len(whole)
+
+
+def own_words(summary: str) -> str:
+    """Return a summary without what stands around one: a model that sees the one before is apt to copy all of that."""
+    head, *rest = assets.render_prompt("summary.md", summary="", questions="", files="").split("\n")
+    kept = summary.strip().removeprefix(head)
+    for line in filter(None, map(str.strip, rest)):
+        kept = kept.partition(line)[0]
+    return kept.strip()
 
 
 def most_summary_tokens(room: int) -> int:
@@ -133,23 +145,38 @@ def most_summary_tokens(room: int) -> int:
 def told_again(
     summary: str, exchanges: Sequence[Exchange], count_tokens: Callable[[str], int], most_tokens: int
 ) -> str:
-    """Return a summary with the questions and the files that it stands for.
+    """Return a summary with the questions, how the last answers began, and the files that it stands for.
 
-    Where that is more than ``most_tokens``, the earliest questions and files are left out first, and then the end of
-    the summary.
+    Where that is more than ``most_tokens``, the earliest answers are left out first, then the earliest questions and
+    files, and then the end of the summary.
     """
-    questions = [" ".join(each.question.split())[:_MOST_QUESTION_CHARS] for each in exchanges][-_MOST_QUESTIONS:]
+    latest = exchanges[-_MOST_QUESTIONS:]
+    questions = [_beginning(each.question, _MOST_QUESTION_CHARS) for each in latest]
+    answers = [_beginning(each.answer, _MOST_ANSWER_CHARS) for each in latest]
+    answers[:-_MOST_ANSWERS] = [""] * len(answers[:-_MOST_ANSWERS])
     files = list(dict.fromkeys(path for each in exchanges for path in each.files))[-_MOST_FILES:]
     while True:
         told = assets.render_prompt(
             "summary.md",
             summary=summary,
-            questions="\n".join(f"- {question}" for question in questions),
+            questions="\n".join(
+                f"- {question}{f' You said: {answer}' * bool(answer)}"
+                for question, answer in zip(questions, answers, strict=True)
+            ),
             files=", ".join(files) or "none",
         )
-        if count_tokens(told) <= most_tokens or len(summary) < _LEAST_SUMMARY_CHARS:
+        if count_tokens(told) <= most_tokens:
             return told
-        if len(questions) > 1:
-            del questions[0], files[: len(files) // 2]
-        else:
+        if any(answers):
+            answers[next(place for place, answer in enumerate(answers) if answer)] = ""
+        elif len(questions) > 1:
+            del questions[0], answers[0], files[: len(files) // 2]
+        elif len(summary) >= _LEAST_SUMMARY_CHARS:
             summary = summary[: len(summary) * 3 // 4]
+        else:
+            return told
+
+
+def _beginning(text: str, most_chars: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= most_chars else f"{line[:most_chars]}…"

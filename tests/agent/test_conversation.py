@@ -51,6 +51,8 @@ from khepri.repo.text import printable
 from tests.support.tiny_model import write_tiny_model
 
 MakeConversation = Callable[..., Conversation]
+REQUEST = "Write down for yourself"
+"""What the model is asked for when the conversation is summarised."""
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 
@@ -376,7 +378,7 @@ def test_a_context_that_is_full_to_the_end_is_summarised_nevertheless(
     assert NO_SUMMARY not in summary
     assert prompts[-1][:1024] == told.ids[:1024]  # what is still in the cache
     assert f"Your last answer was:\n{answer[:20]}" in text
-    assert text.count("Summarise this conversation") == 1
+    assert text.count(REQUEST) == 1
 
 
 LONG = 24
@@ -418,7 +420,7 @@ def test_a_talk_that_another_model_takes_over_is_summarised_in_parts_that_fit(
     assert NO_SUMMARY not in summary
     *parts, last = texts
     assert len(parts) > 1
-    assert all("Summarise this conversation" in part for part in parts)
+    assert all(REQUEST in part for part in parts)
     assert all("Summary of our conversation" in part for part in parts[1:])
     for _, answer in long_talk():
         assert sum(answer in part for part in parts) == 1
@@ -436,7 +438,7 @@ def test_a_summary_that_is_asked_for_right_after_another_model_was_chosen_is_one
         compact(conversation)
     conversation.close()
     assert sum(isinstance(event, Compacted) for event in events) == 1
-    assert asked.index("Where is retry?") < asked.index("In wait.py.") < asked.index("Summarise this")
+    assert asked.index("Where is retry?") < asked.index("In wait.py.") < asked.index(REQUEST)
 
 
 def compact(conversation: Conversation) -> list[Event]:
