@@ -1,9 +1,10 @@
-"""Tells whether a change alters the tests that a task wants to pass: they say what is right, and are not to be bent."""
+"""Keeps the tests that a task wants to pass as they are: they say what is right, and are not to be bent."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
+from khepri.agent.task_reading import Candidate
 from khepri.edits.change import ChangeSet, FileChange
 from khepri.repo.roles import Role, role_of
 from khepri.repo.symbols import outline
@@ -23,9 +24,19 @@ def bent_tests(task: str, changes: ChangeSet) -> tuple[str, ...]:
         task: What the user asked for.
         changes: What is proposed.
     """
-    if not (_TEST.search(task) and _OUTCOME.search(task)) or _OF_TESTS.search(task):
+    if not _are_goals(task):
         return ()
     return tuple(name for change in changes.files if change.before is not None for name in _altered(change))
+
+
+def without_goals(task: str, found: Sequence[Candidate]) -> Sequence[Candidate]:
+    """Return the definitions that a task may be about without the tests that it wants to pass, if others are left."""
+    others = [each for each in found if role_of(each.path) is not Role.TEST and not each.symbol.startswith("test_")]
+    return others if others and _are_goals(task) else found
+
+
+def _are_goals(task: str) -> bool:
+    return bool(_TEST.search(task) and _OUTCOME.search(task)) and not _OF_TESTS.search(task)
 
 
 def _altered(change: FileChange) -> Iterator[str]:

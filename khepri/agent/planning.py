@@ -13,6 +13,7 @@ from khepri import assets
 from khepri.agent.call_grammar import plan_grammar
 from khepri.agent.creating import create_call
 from khepri.agent.generation import Writer
+from khepri.agent.goal_tests import without_goals
 from khepri.agent.prompt import Prompt
 from khepri.agent.protocol import ToolCall, parse
 from khepri.agent.rewriting import rewrite_call
@@ -90,7 +91,7 @@ class Planning:
             ModelError: The engine failed.
         """
         calls: dict[str, ToolCall] = {}
-        found = self._found
+        found = without_goals(self._instruction.text, self._found)
         prompt = self._prompt.fork()
         for number, part in enumerate(parts_of(self._instruction.text, found)):
             if number:

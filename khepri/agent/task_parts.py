@@ -41,6 +41,15 @@ _PARAMETER_RENAMING: Final = re.compile(
     r"\s(?:to|into|as)\s+[`'\"]?(?P<new>[A-Za-z_]\w*)",
     re.IGNORECASE,
 )
+_HOLDS: Final = re.compile(
+    r"(?:and\s+)?(?:(?:make|let|get|have|check|ensure|see|so)\s+(?:sure\s+)?(?:that\s+)?)?(?:[\w-]+\s+){0,4}?"
+    r"(?:tests?|test_\w+|checks?|suite|build)\b(?:\s+[\w-]+){0,4}?"
+    r"\s+(?:pass(?:es)?|green|succeeds?|works?)(?:\s+(?:again|still|too|then|now|afterwards))?[.!]?"
+    r"|(?:and\s+)?run\s+(?:[\w-]+\s+){0,3}?(?:tests?|checks?|suite|build)\b.*"
+    r"|(?:and\s+)?(?:please\s+)?(?:do\s+not|don't|never|leave|keep|nothing\s+else|change\s+nothing)\b.*",
+    re.IGNORECASE,
+)
+"""What has to hold, and is nothing to do by itself."""
 _NOTHING_MORE: Final = re.compile(
     r"[`'\"]?(?:[\s,.]|everywhere|throughout|and|tests?|included|including|the|in|all|files|its|callers|uses|"
     r"(?:whole|entire|repository|repo|project|code ?base|package)\b|[\w-]*[./][\w./-]+)*",
@@ -74,7 +83,13 @@ def parts_of(task: str, found: Sequence[Candidate] = ()) -> tuple[str, ...]:
             piece = f"rename {piece}"
         if len(WORD.findall(piece)) > 1:
             parts += _renames_apart(piece, known)
-    return tuple(parts) if 1 < len(parts) <= MOST_PARTS else (task,)
+    asking = [part for part in parts if not _asks_for_nothing(part, known)] or parts
+    return tuple(asking) if len(parts) > 1 and len(asking) <= MOST_PARTS else (task,)
+
+
+def _asks_for_nothing(part: str, known: set[str]) -> bool:
+    """Tell if a part only says what has to hold once the others are done: that tests pass, that something stays."""
+    return _HOLDS.fullmatch(part) is not None and not known & set(WORD.findall(part))
 
 
 def _renames_apart(piece: str, known: set[str]) -> list[str]:

@@ -17,6 +17,7 @@ from khepri.edits.locate import Target
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.shortening import asks_for_less
 from khepri.edits.unasked import refuse_unasked
+from khepri.edits.undefined import refuse_undefined
 
 _PYTHON: Final = (".py", ".pyi")
 _KIND: Final = (
@@ -50,11 +51,12 @@ def check_bounds(target: Target, code: str, new_text: str, task: str, failure: s
         failure: What a check says that may ask for another head of a definition, besides the task.
 
     Raises:
-        EditRefusedError: Code stands outside of it, its head changes or a decorator is gone of which the task says
-            nothing, or more than a docstring changes where one was asked for.
+        EditRefusedError: Code stands outside of it, it uses what nothing defines, its head changes or a decorator is
+            gone of which the task says nothing, or more than a docstring changes where one was asked for.
     """
     if target.symbol:
         refuse_outside(target, code)
+    refuse_undefined(target.source.path, target.source.text, new_text)
     refuse_unasked(target.source.path, target.source.text, new_text, f"{task}\n{failure}")
     if not target.source.path.endswith(_PYTHON):
         return

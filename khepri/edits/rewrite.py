@@ -17,6 +17,7 @@ from khepri.edits.indentation import in_style_of, indented_as
 from khepri.edits.locate import Target
 from khepri.edits.neighbours import refuse_second, without_copies, without_frame
 from khepri.edits.refusal import EditRefusedError, Refusal
+from khepri.edits.undefined import missing_imports
 from khepri.repo.symbols import outline
 
 _IMPORT: Final = re.compile(r"^(?:from\s+[\w.]+\s+import\s+[\w*, ()]+|import\s+[\w., ]+)\s*(?:#.*)?$")
@@ -44,6 +45,7 @@ def rewritten(target: Target, written: str, task: str, failure: str = "") -> Fil
         check_changed(source.text, new_text)
         check_complete(source.text, new_text)
         check_syntax(source.path, source.text, new_text)
+        new_text = _with_missing(source.path, source.text, new_text)
         check_kept(source.path, source.text, new_text, task)
         check_bounds(target, code, new_text, task, failure)
     else:
@@ -58,6 +60,7 @@ def rewritten(target: Target, written: str, task: str, failure: str = "") -> Fil
         lines[target.start_line - 1 : target.end_line] = code.split("\n")
         new_text = with_other_imports(source.path, with_imports("\n".join(lines), imports), other_imports)
         check_syntax(source.path, source.text, new_text)
+        new_text = _with_missing(source.path, source.text, new_text)
         _refuse_other(target, code)
         refuse_second(target, new_text)
         check_kept(source.path, target.text, code, task)
@@ -66,6 +69,11 @@ def rewritten(target: Target, written: str, task: str, failure: str = "") -> Fil
     if after == source.data:
         raise EditRefusedError(Refusal.NO_OP, "nothing would change", "make the change that the task asks for")
     return FileChange(source.path, source.data, after)
+
+
+def _with_missing(path: str, old: str, new: str) -> str:
+    imports = missing_imports(path, old, new)
+    return with_other_imports(path, new, imports) if path.endswith(".go") else with_imports(new, imports)
 
 
 def split_imports(target: Target, code: str) -> tuple[list[str], str]:

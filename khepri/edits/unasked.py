@@ -25,6 +25,11 @@ _OF_TYPES: Final = re.compile(
 )
 _OF_DEFAULTS: Final = re.compile(r"default|optional|required|mandatory|omit|signature")
 _OF_RESULTS: Final = re.compile(r"return|result|yield|generator|iterator|throw|error|promise|future|await|async")
+_ON_OCCASION: Final = re.compile(
+    r"\breturn(?:s|ing)?\b[^.;]{1,60}?\b(?:if|when|unless|where|in case|on (?:failure|error|overflow)"
+    r"|for (?:no|an?|any|empty|invalid|missing|negative|bad|wrong|unknown|zero|null|nil))\b",
+    re.IGNORECASE,
+)
 _OF_NO_RESULT: Final = re.compile(r"nothing$|void$")
 _OF_ASYNC: Final = re.compile(r"async|await|synchron|corouti|promise|block|concurren|parallel|suspend|signature")
 _OF_ACCESS: Final = re.compile(
@@ -101,6 +106,8 @@ class _Said:
     """The words of a task, in lower case."""
 
     def __init__(self, task: str) -> None:
+        self.returns_on_occasion = _ON_OCCASION.search(task) is not None
+        """True if something is to be returned in some case only: what is returned in others stays."""
         self._words = {word.lower() for word in _WORD.findall(task)}
 
     def speaks(self, of: re.Pattern[str]) -> bool:
@@ -114,7 +121,10 @@ class _Said:
 
 def _between(old: Head, new: Head, name: str, said: _Said, path: str) -> Iterator[tuple[str, bool]]:
     yield from _in_parameters(old.parameters, new.parameters, name, said)
-    if old.result != new.result and not said.names(*_differing(old.result, new.result)):
+    lost = [word for word in _WORD.findall(old.result) if word not in _WORD.findall(new.result)]
+    if new.result and lost and said.returns_on_occasion and not said.names(*lost):
+        yield f"{name} returns {new.result} now, and {old.result} never", True
+    elif old.result != new.result and not said.names(*_differing(old.result, new.result)):
         if not new.result:
             if not (said.speaks(_OF_ANNOTATED) or said.speaks(_OF_NO_RESULT)):
                 yield f"{name} does not say any more that it returns {old.result}", True

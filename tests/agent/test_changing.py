@@ -260,7 +260,8 @@ def test_an_edit_of_the_test_that_is_to_pass_is_told_before_the_review(
     (root / path).write_text(TEST if path.startswith("test") else MEAN + TEST, encoding="utf-8")
     weaker = f"```python {path} test_mean\ndef test_mean():\n    assert mean([1, 3]) == 4\n```"
     rewrite = planned("rewrite", path=path, symbol="test_mean")
-    with Change(root, Instruction(task, is_dry_run=is_dry_run), [rewrite, weaker]) as change:
+    instruction = Instruction(task, targets=(f"{path}:test_mean",), is_dry_run=is_dry_run)
+    with Change(root, instruction, [rewrite, weaker]) as change:
         assert change.run().outcome == ("dry_run" if is_dry_run else "applied")
     told = [at for at, each in enumerate(change.events) if isinstance(each, Notice) and "the test itself" in each.text]
     assert len(told) == tells
@@ -608,6 +609,18 @@ def test_what_a_task_names_only_as_a_place_is_not_renamed(root: Path) -> None:
         with pytest.raises(RefusedError, match="only to say where something lies"):
             change.run()
     assert "Session" in text(root)
+
+
+def test_a_test_that_is_to_pass_is_not_what_is_written_anew(root: Path) -> None:
+    (root / "test_app.py").write_text(
+        "import app\n\n\ndef test_retry():\n    assert app.retry(1) == 3\n", encoding="utf-8"
+    )
+    bent = planned("rewrite", path="test_app.py", symbol="test_retry")
+    for task, is_offered in (("retry adds 1; make test_retry pass", False), ("test_retry should expect 4", True)):
+        with Change(root, Instruction(task), [bent]) as change:
+            change.run()
+        plans = [event.steps for event in change.events if isinstance(event, PlanMade)]
+        assert any("test_app.py" in step for step in plans[0]) is is_offered
 
 
 def test_what_the_first_part_of_a_task_makes_can_be_renamed_by_the_second(root: Path) -> None:

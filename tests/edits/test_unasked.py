@@ -17,12 +17,12 @@ PYTHON = """class Base: ...
 
 def mean(values: list[float], *, digits: int = 2) -> float:
     total = sum(values)
-    return round(total, digits)
+    return round(total)
 
 
 class Store(Base):
     async def load(self, path: str, retries=3):
-        return read(path, retries)
+        return read(path)
 
     @staticmethod
     def key(name: str) -> str:
@@ -129,6 +129,27 @@ def test_what_breaks_nobody_is_told(tmp_path: Path, symbol: str, old: str, new: 
     text = changed(tmp_path, "a.py", PYTHON, symbol, old, new, task)
     notes = told_of_unasked("a.py", PYTHON, text, task)
     assert [words in note for note in notes] == [True]
+
+
+@pytest.mark.parametrize(
+    ("result", "task", "may"),
+    [
+        (") error", "Mean should return an error for no values", False),
+        (") error", "Mean should return an error when values is empty", False),
+        (") (float64, error)", "Mean should return an error for no values", True),
+        (") error", "Mean should return an error instead of float64 for no values", True),
+        (") string", "Mean should return a string", True),
+    ],
+)
+def test_what_is_returned_in_some_case_only_leaves_what_is_returned_in_others(
+    tmp_path: Path, result: str, task: str, may: bool
+) -> None:
+    arguments = (tmp_path, "a.go", GO, "Mean", ") float64", result, task)
+    if may:
+        assert result in changed(*arguments)
+    else:
+        with pytest.raises(EditRefusedError, match="and float64 never"):
+            changed(*arguments)
 
 
 def test_a_parameter_in_front_of_others_is_refused_although_it_has_a_default(tmp_path: Path) -> None:
