@@ -14,16 +14,19 @@ from typing import TYPE_CHECKING, Final
 
 from rope.base.change import ChangeContents, ChangeSet
 from rope.base.exceptions import RefactoringError
+from rope.base.pyobjectsdef import PyFunction
 from rope.refactor.functionutils import CallInfo
 from rope.refactor.inline import (
     InlineMethod,
     _add_imports,
     _DefinitionGenerator,
     _InlineFunctionCallsForModuleHandle,
+    _Inliner,
     _remove_from,
-    create_inline,
 )
-from rope.refactor.move import ModuleSkipRenamer
+from rope.refactor.move import ModuleSkipRenamer, moving_code_with_imports
+from rope.refactor.occurrences import create_finder
+from rope.refactor.sourceutils import get_body
 
 from khepri.edits.inline_safety import torn_values
 
@@ -54,16 +57,27 @@ def inline_function(
     Raises:
         RopeError: rope refuses.
     """
-    if not isinstance(create_inline(project, file, place), InlineMethod) or function is None:
+    if function is None:
         raise RefactoringError("this is no function")
-    refactoring = _Method(project, file, place)
-    refactoring.normal_generator = _Bodies(refactoring, refactoring.normal_generator.body, function)
-    refactoring.others_generator = _Bodies(refactoring, refactoring.others_generator.body, function)
-    refactoring.occurrence_finder = _Finder(refactoring.occurrence_finder)
-    return refactoring.changed(files)
+    if function.args.vararg is not None or function.args.kwarg is not None:
+        raise RefactoringError("what a call passes to its * or ** cannot be told apart")
+    return _Method(project, file, place, function).changed(files)
 
 
 class _Method(InlineMethod):  # type: ignore[misc]
+    def __init__(self, project: "Project", file: "File", place: int, function: ast.FunctionDef) -> None:
+        _Inliner.__init__(self, project, file, place)
+        self.pyfunction = self.pyname.get_object() if self.pyname is not None else None
+        if not isinstance(self.pyfunction, PyFunction):
+            raise RefactoringError("this is no function")
+        self.pymodule = self.pyfunction.get_module()
+        self.resource = self.pymodule.get_resource()
+        self.occurrence_finder = _Finder(create_finder(project, self.name, self.pyname))
+        body = get_body(self.pyfunction)
+        elsewhere, self.imports = moving_code_with_imports(project, self.resource, body)
+        self.normal_generator = _Bodies(self, body, function)
+        self.others_generator = _Bodies(self, elsewhere, function)
+
     def changed(self, files: "Sequence[File]") -> ChangeSet:
         """Return the change by which the calls in some files get the body, and the function goes."""
         changes = ChangeSet(f"inline {self.name}")
@@ -125,6 +139,9 @@ class _Bodies(_DefinitionGenerator):  # type: ignore[misc]
         super().__init__(refactoring.project, refactoring.pyfunction, body=body)
         self._function = function
 
+    def _get_definition_params(self) -> dict[str, str]:
+        return {}  # They are told apart for each call.
+
     def _calculate_header(self, primary: "PyName", pyname: "PyName", call: str) -> tuple[str, list[str]]:
         try:
             node = ast.parse(call.strip(), mode="eval").body
@@ -159,6 +176,8 @@ class _Bodies(_DefinitionGenerator):  # type: ignore[misc]
         values: dict[str, ast.expr] = dict(
             zip(places[len(places) - len(arguments.defaults) :], arguments.defaults, strict=True)
         )
+        named = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+        values |= {each.arg: default for each, default in named if default is not None}
         passed = [call.func.value, *call.args] if is_bound and isinstance(call.func, ast.Attribute) else call.args
         values |= dict(zip(places, passed, strict=False))
         return values | {each.arg: each.value for each in call.keywords if each.arg is not None}

@@ -35,11 +35,13 @@ def check_sound(changes: ChangeSet, renamed: tuple[str, str] | None = None) -> t
                 "choose other lines, or change it by hand",
             )
     files = _names(changes)
+    # A module that has another name is two files, one that goes and one that is new.
+    staying = {change.path for change in changes.files if change.before is not None and change.after is not None}
     known: frozenset[str] = frozenset().union(*(before.unresolved for _, before, _ in files))
     notes = []
     for path, before, after in files:
         lost = after.needed.keys() - known
-        if renamed is not None:
+        if renamed is not None and path in staying:
             _check_meaning(changes.title, path, before, after, *renamed)
         if lost:
             name = min(lost)

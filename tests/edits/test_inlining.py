@@ -220,3 +220,18 @@ def test_each_of_several_calls_in_a_line_has_its_value_in_its_place(tmp_path: Pa
     after = inlined(tmp_path, text)
     assert "f(" not in after.replace("print(", "")
     assert output(after) == output(text)
+
+
+def test_what_is_passed_by_name_alone_and_its_default_are_each_in_their_place(tmp_path: Path) -> None:
+    text = (
+        "def f(a, /, b=2, *, c=3, d):\n    return a * 100 + b * 10 + c + d\n\n\n"
+        "q = 1\nprint(f(q + 1, c=q, d=0), f(q, b=1, d=q + 1) * 2)\n"
+    )
+    after = inlined(tmp_path, text)
+    assert "def f" not in after
+    assert output(after) == output(text)
+
+
+def test_a_function_that_takes_any_number_is_refused_by_what_it_is(tmp_path: Path) -> None:
+    with pytest.raises(EditRefusedError, match=r"passes to its \* or \*\* cannot be told apart"):
+        inlined(tmp_path, "def f(a, *rest):\n    return a\n\n\nf(1, 2)\n")

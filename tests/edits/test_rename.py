@@ -172,3 +172,17 @@ def test_in_a_file_that_is_no_python_a_rename_is_refused_and_does_not_fail(tmp_p
     text = "x = 1\n\n\ndef f(): ...\n\n\nclass A:\n    y = 1\n\n    def g(self): ...\n\n\ndef (:\n"
     with pytest.raises(EditRefusedError):
         renamed(tmp_path, {"a.py": text}, "a.py", symbol, "new")
+
+
+def test_a_package_that_imports_its_own_modules_is_renamed(tmp_path: Path) -> None:
+    files = {
+        "p/__init__.py": "",
+        "p/q/__init__.py": "from . import m\nfrom .m import V\n",
+        "p/q/m.py": "V = 1\n",
+        "use.py": "import p.q\nfrom p.q import V, m\n",
+    }
+    after, notes = renamed(tmp_path, files, "p/q/__init__.py", "", "r")
+    assert after["p/r/__init__.py"] == files["p/q/__init__.py"]
+    assert after["p/r/m.py"] == "V = 1\n"
+    assert after["use.py"] == "import p.r\nfrom p.r import V, m\n"
+    assert not notes
