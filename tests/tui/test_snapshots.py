@@ -65,7 +65,8 @@ def settled(do: Do, is_so: IsSo = lambda app: True, activity: str = "") -> Calla
         assert isinstance(app, KhepriApp)
         await wait_until(pilot, lambda: app.status.status.activity == activity and bool(app._names.symbols))
         do(app)
-        await wait_until(pilot, lambda: is_so(app))
+        # A screen that has just come up has no fields yet.
+        await wait_until(pilot, lambda: is_so(app) and app.screen.is_mounted)
         fields = (app.composer, *app.screen.query(Input))
         for field in fields:
             field.cursor_blink = False  # a cursor that does not blink is seen as long as its field has the focus
