@@ -116,7 +116,14 @@ class Rewriting:
                 attempt = self._thought(prompt, target, failure, number - 1)
             elif refusal is not None:
                 hint = f"; {refusal.hint}" if refusal.hint else ""
-                attempt.follow(assets.render_prompt("edit/repair.md", problem=refusal.message, hint=hint).strip())
+                problem = assets.render_prompt("edit/repair.md", problem=refusal.message, hint=hint).strip()
+                needed = prompt.count_tokens(problem) + tokens + _LEAST_SPARE_TOKENS
+                if len(attempt) + needed > self._writer.context_tokens:
+                    # What was not taken leaves no room to write it once more.
+                    attempt = prompt.fork()
+                    attempt.write_call(_call_of(target))
+                    problem = f"{self._message(target, failure)}\n\n{problem}"
+                attempt.follow(problem)
             written = self._writer.write(attempt, grammar, max_tokens, WARMER * number, target.text)
             try:
                 return self._change(target, body_of(written, target), failure.wanted if failure else "")

@@ -19,6 +19,7 @@ _OF_PARAMETERS: Final = re.compile(
 )
 _OF_REMOVAL: Final = re.compile(r"remov|drop|delet|without$|instead$|renam|replac|rid$|unused|longer$|more$|nots?$")
 _OF_ORDER: Final = re.compile(r"order|swap|signature|position")
+_OF_PLACE: Final = re.compile(rf"{_OF_ORDER.pattern}|first|second|third|before|front|leading")
 _OF_ANNOTATED: Final = re.compile(r"types?$|typed|untyped|typing|hint|annotat|signature")
 _OF_TYPES: Final = re.compile(
     rf"{_OF_ANNOTATED.pattern}|optional|none$|null|undefined|generic|accept|take|allow|support|handle"
@@ -154,12 +155,14 @@ def _in_parameters(
             yield f"the parameter {each.name} of {name} is gone", True
     kept = [each.name for each in old if each.name in after]
     for place, each in enumerate(new):
-        if each.name in before or speaks_of_parameters or said.names(each.name):
+        if each.name in before or (place == 0 and said.speaks(_OF_STATIC)):
             continue
-        if not (place == 0 and said.speaks(_OF_STATIC)):
-            is_last = not set(kept) & {later.name for later in new[place:]}
-            is_named = any(earlier.declared.startswith("*") for earlier in new[:place])
-            yield f"{name} takes {each.name} as well", not (each.may_be_left_out and (is_last or is_named))
+        behind = next((later.name for later in new[place:] if later.name in before), "")
+        is_in_the_way = behind and not any(earlier.declared.startswith("*") for earlier in new[: place + 1])
+        if not (speaks_of_parameters or said.names(each.name)):
+            yield f"{name} takes {each.name} as well", bool(is_in_the_way) or not each.may_be_left_out
+        elif is_in_the_way and each.may_be_left_out and not said.speaks(_OF_PLACE):
+            yield f"{each.name} comes before {behind} among the parameters of {name}", True
     if kept != [each.name for each in new if each.name in before] and not said.speaks(_OF_ORDER):
         yield f"the parameters of {name} change their order", True
     for parameter in kept:

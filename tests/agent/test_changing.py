@@ -29,7 +29,7 @@ from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.review import Decision
 from khepri.edits.workspace import Workspace
 from khepri.engine.job import Job
-from khepri.engine.request import Request
+from khepri.engine.request import Request, StopReason
 from khepri.errors import CancelledError, ContextFullError, RefusedError
 from tests.support.changing import Change, nothing, planned
 from tests.support.scripted_backend import ByteVocabulary
@@ -343,6 +343,22 @@ def test_the_model_mends_what_fails_so_many_times_and_each_time_it_is_reviewed(r
     assert report.checkpoint is not None
     undo(change.repository, change.checkpoints.load(report.checkpoint), change.checkpoints)
     assert text(root) == APP
+
+
+def test_another_try_has_room_where_the_first_one_fills_the_context(root: Path) -> None:
+    long = "".join(f"    count += {number}  # one of many lines of it\n" for number in range(6))
+    (root / "app.py").write_text(APP.replace("    return count", f"{long}    return count"), encoding="utf-8")
+    good = GOOD.replace("    return count", f"{long}    return count")
+    with Change(root, TASK, [REWRITE, good.replace("(count)", "()"), good], context_tokens=16384) as change:
+        change.run()
+        needed = max(generation.prompt_tokens for generation in change.writer.generations) + len(good)
+        assert len(change.writer.generations) == 3
+    undo(change.repository, change.checkpoints.load(1), change.checkpoints)
+    replies = [REWRITE, good.replace("(count)", "()"), good]
+    with Change(root, TASK, replies, context_tokens=needed - 200) as change:
+        report = change.run()
+    assert report.steps[-1].text != "the code was cut off before its end; write the code once and close the fence"
+    assert change.writer.generations[-1].stop_reason is not StopReason.MAX_TOKENS
 
 
 def test_the_model_sees_which_corrections_did_not_help(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

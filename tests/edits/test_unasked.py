@@ -157,6 +157,15 @@ def test_a_parameter_in_front_of_others_is_refused_although_it_has_a_default(tmp
         changed(tmp_path, "a.py", PYTHON, "Store.load", "path: str", "log=None, path: str = ''", "write more down")
 
 
+def test_a_parameter_that_was_asked_for_comes_behind_the_others_unless_the_task_says_where(tmp_path: Path) -> None:
+    arguments = (tmp_path, "a.py", PYTHON, "Store.load", "path: str", "copies: int = 1, path: str = ''")
+    with pytest.raises(EditRefusedError, match="copies comes before path"):
+        changed(*arguments, "give Store.load a parameter copies, default 1")
+    assert "copies" in changed(*arguments, "give Store.load a first parameter copies, default 1")
+    required = (tmp_path, "a.py", PYTHON, "Store.load", "path: str", "path: str, copies: int")
+    assert "copies" in changed(*required, "give Store.load a parameter copies")
+
+
 def test_a_failing_check_may_ask_for_another_parameter(tmp_path: Path) -> None:
     failure = "TypeError: mean() got an unexpected keyword argument 'log'"
     arguments = (tmp_path, "a.py", PYTHON, "mean", "(values", "(log, values", "make the failing test pass")

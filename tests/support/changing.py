@@ -54,6 +54,7 @@ class Change:
         rules: Permission rules.
         form: In what form the model writes.
         repairs: Rounds of mending.
+        context_tokens: How many tokens the model takes; each is a byte.
         watch: Gets every event, on the change's thread.
     """
 
@@ -67,6 +68,7 @@ class Change:
         rules: Sequence[Rule] = (),
         form: EditForm = EditForm.FUNCTION,
         repairs: int = 2,
+        context_tokens: int = 16384,
         watch: "Callable[[Change, Event], None]" = lambda change, event: None,
     ) -> None:
         self._watch = watch
@@ -76,7 +78,9 @@ class Change:
         self.repository = Repository.open(root)
         state = root.parent / "state"
         self.checkpoints = Checkpoints(self.repository.root, state / "checkpoints")
-        self.worker = EngineWorker(lambda: ScriptedBackend(context_tokens=16384, script=script_of(replies)), 64)
+        self.worker = EngineWorker(
+            lambda: ScriptedBackend(context_tokens=context_tokens, script=script_of(replies)), 64
+        )
         prompt = Prompt(self.worker.vocabulary)
         prompt.open("You change.", instruction.text)
         self.writer = Writer(self.worker, SamplingParams(), DraftMode.SUFFIX, None, self._take)
