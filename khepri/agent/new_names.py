@@ -4,7 +4,6 @@ A small model that is to add something to a class is prone to write the whole cl
 first line can be given instead.
 """
 
-import json
 import re
 from collections.abc import Collection
 from typing import Final
@@ -30,16 +29,15 @@ def new_function(task: str, known: Collection[str]) -> str:
     return names.pop() if len(names) == 1 else ""
 
 
-def opening_rule(name: str) -> str:
-    """Return the Lark rule of the lines up to the name of a new Python function: imports and decorators, then ``def``.
+def opening_rule(name: str, kind: str = "function") -> str:
+    """Return the Lark rule of the lines up to the name of a Python definition: imports, decorators, then its keyword.
 
     Args:
-        name: What it is to be called.
+        name: What it is called.
+        kind: ``class``, or what begins with ``def``.
     """
-    return (
-        r"opening: /([ \t]*((import|from|@)[^\n]*)?\n)*[ \t]*(async )?def /"
-        f" {json.dumps(f'{name}(')}"
-    )
+    keyword, ends = ("class ", "(:[") if kind == "class" else ("(async )?def ", "([")
+    return rf"opening: /([ \t]*((import|from|@|#)[^\n]*)?\n)*[ \t]*{keyword}{name}[{re.escape(ends)}]/"
 
 
 def _is_name(said: re.Match[str]) -> bool:

@@ -10,6 +10,7 @@ from typing import Final
 
 from khepri import assets
 from khepri.agent.generation import Writer
+from khepri.agent.new_names import opening_rule
 from khepri.agent.prompt import Prompt
 from khepri.agent.protocol import ToolCall
 from khepri.config import EditForm
@@ -108,7 +109,7 @@ class Rewriting:
             )
         max_tokens = int(_GROWTH * tokens) + _SPARE_TOKENS
         refusal: EditRefusedError | None = None
-        grammar = block_grammar(target) if self._form is EditForm.BLOCKS else fence_grammar(target)
+        grammar = self._grammar(target)
         attempt = conversation.fork()
         for number in range(MOST_TRIES):
             if refusal is not None and refusal.reason is Refusal.NO_OP:
@@ -131,6 +132,13 @@ class Rewriting:
                 refusal = error
         assert refusal is not None
         raise refusal
+
+    def _grammar(self, target: Target) -> str:
+        """Return the grammar of what the model writes: blocks, or code whose head is known where its language is."""
+        if self._form is EditForm.BLOCKS:
+            return block_grammar(target)
+        is_head_known = target.kind in ("function", "method", "class") and target.source.path.endswith(".py")
+        return fence_grammar(target, opening_rule(target.name, target.kind) if is_head_known else "")
 
     def _thought(self, prompt: Prompt, target: Target, failure: Failure | None, try_: int) -> Prompt:
         """Return a conversation in which the model has said what has to change before it writes the code."""

@@ -30,18 +30,23 @@ def test_a_new_name_is_what_a_task_says_outright_and_nobody_has(task: str, name:
 
 
 @pytest.mark.parametrize(
-    ("code", "is_allowed"),
+    ("code", "kind", "is_allowed"),
     [
-        ("def peek(self):\n", True),
-        ("    async def peek(self):\n", True),
-        ("import os\n\n    @property\n    def peek(self):\n", True),
-        ("class Buffer:\n    def peek(self):\n", False),
-        ("    def __init__(self):\n", False),
-        ("    def peeking(self):\n", False),
+        ("def peek(self):\n", "method", True),
+        ("def peek[T](self: T) -> T:\n", "function", True),
+        ("# Looks ahead.\n@final\nclass peek:\n", "class", True),
+        ("class peek(Base):\n", "class", True),
+        ("def peek(self):\n", "class", False),
+        ('"""Look ahead."""\ndef peek(self):\n', "function", False),
+        ("    async def peek(self):\n", "method", True),
+        ("import os\n\n    @property\n    def peek(self):\n", "method", True),
+        ("class Buffer:\n    def peek(self):\n", "method", False),
+        ("    def __init__(self):\n", "method", False),
+        ("    def peeking(self):\n", "method", False),
     ],
 )
-def test_code_begins_with_the_head_of_the_new_function(code: str, is_allowed: bool) -> None:
-    grammar = f"start: opening body\n{opening_rule('peek')}\nbody: /(.|\\n)*/"
+def test_code_begins_with_the_head_that_is_known(code: str, kind: str, is_allowed: bool) -> None:
+    grammar = f"start: opening body\n{opening_rule('peek', kind)}\nbody: /(.|\\n)*/"
     vocabulary = ByteVocabulary()
     constraint = GrammarCompiler(vocabulary).start(ToolCallGrammar("<tool_call>", grammar, 0, forced=True))
     taken = True
