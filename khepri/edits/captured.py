@@ -7,7 +7,7 @@ from khepri.edits.foreign import Foreign
 from khepri.edits.found_calls import classes_below, found_calls, is_builder
 from khepri.edits.locate import read_source
 from khepri.edits.refusal import EditRefusedError, Refusal
-from khepri.edits.rename import shown
+from khepri.edits.rename_notes import shown
 from khepri.edits.signature import Definition
 from khepri.edits.workspace import Workspace
 

@@ -18,7 +18,7 @@ from khepri.edits.locate import Target, find_python
 from khepri.edits.namesakes import Namesakes
 from khepri.edits.overloads import definitions_of_one
 from khepri.edits.refusal import EditRefusedError
-from khepri.edits.rename import shown
+from khepri.edits.rename_notes import shown
 from khepri.edits.workspace import Workspace
 from khepri.repo.text import decode
 

@@ -9,7 +9,7 @@ from khepri.edits.imports import Modules, bindings_of, defined_names, parsed, st
 from khepri.edits.locate import Target
 from khepri.edits.mentions import quoted_names
 from khepri.edits.reflection import loaded_uses, named_uses
-from khepri.edits.rename import shown
+from khepri.edits.rename_notes import shown
 from khepri.edits.workspace import Workspace
 
 _READING_TYPES: Final = re.compile(

@@ -8,60 +8,27 @@ import ast
 import builtins
 import keyword
 import re
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection
 from typing import Final
 
 from khepri.edits.import_lines import (
     ImportStatement,
-    is_typing_only,
     joined,
     with_import,
     with_typing_import,
     without_imports,
 )
 from khepri.edits.mentions import public_names, quoted_names
+from khepri.edits.origins import Module, Origin, absolute, bound_by, is_main, made_by, module_of, origins, stars_of
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.scopes import names_of
 
 _ANNOTATIONS: Final = "from __future__ import annotations"
-_TYPES: Final = re.compile(r"from (?:typing|typing_extensions|collections|collections\.abc) import ")
-"""Modules that have the same types by the same names."""
 _DOTTED: Final = re.compile(r"^(import \w+)\.[\w.]+$")
 _STAR: Final = re.compile(r"^from \S+ import \*", re.MULTILINE)
 _TYPE_COMMENT: Final = re.compile(r"#\s*type:.*")
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 _TYPING_ONLY: Final = "TYPE_CHECKING"
-
-
-@dataclass(frozen=True)
-class Module:
-    """A Python file that gives or takes."""
-
-    name: str
-    """Dotted."""
-    package: str
-    """What its relative imports begin from."""
-    path: str
-    text: str
-
-
-@dataclass(frozen=True)
-class _Origin:
-    """What a name at the top of a module stands for."""
-
-    statements: tuple[str, ...]
-    """The imports that bring it, absolute, one name each; several after ``import a.b`` and ``import a.c``."""
-    is_own: bool = False
-    """True if the module itself makes it; others import it from there."""
-    is_for_types: bool = False
-    """True if only type checkers have it."""
-
-    @property
-    def meanings(self) -> set[str]:
-        """What it comes from, in a form in which equal things are equal."""
-        plain = (_DOTTED.sub(r"\1", statement) for statement in self.statements)
-        return {_TYPES.sub("from typing import ", statement) for statement in plain}
 
 
 def moved(
@@ -125,26 +92,26 @@ def _without_unused(text: str, names: Collection[str], code: str) -> str:
 
     def is_unwanted(node: ImportStatement, alias: ast.alias) -> bool:
         is_dotted = isinstance(node, ast.Import) and alias.asname is None and "." in alias.name
-        return _bound(alias) in gone and (not is_dotted or _writes(code, alias.name))
+        return bound_by(alias) in gone and (not is_dotted or _writes(code, alias.name))
 
     return without_imports(text, is_unwanted)
 
 
 def _received(code: str, source: Module, goal: Module, name: str) -> str:
     """Return the goal with the definition in it, and all that it needs."""
-    here, there, at_run_time = _origins(source), _origins(goal), _needed(code)
+    here, there, at_run_time = origins(source), origins(goal), _needed(code)
     _refuse_others(source, goal, name, code)
     own = f"from {source.name} import {name}"
-    text = without_imports(goal.text, lambda node, alias: _absolute(node, alias, goal) == own)
+    text = without_imports(goal.text, lambda node, alias: absolute(node, alias, goal) == own)
     used = at_run_time | quoted_names(code)
     plain: set[str] = set()
     for_types: set[str] = set()
     for each in used & here.keys() - {name}:
-        is_quoted = each not in at_run_time and not any(map(_TYPES.match, here[each].statements))
+        is_quoted = each not in at_run_time and not here[each].is_type
         missing = _missing(here[each], there.get(each), code)
         (for_types if is_quoted or here[each].is_for_types else plain).update(missing)
     if any(not hasattr(builtins, each) for each in at_run_time - here.keys() - there.keys() - {name}):
-        plain |= set(_stars(source))
+        plain |= set(stars_of(source))
     if any(statement.startswith(f"from {source.name} import ") for statement in plain | for_types):
         _refuse_unnamed(source)
     for statement in sorted(plain, key=lambda each: (each.startswith("from"), each)):
@@ -158,7 +125,7 @@ def _received(code: str, source: Module, goal: Module, name: str) -> str:
 
 def _refuse_others(source: Module, goal: Module, name: str, code: str) -> None:
     """Refuse to put a definition where one of the names that it uses stands for something else."""
-    here, there = _origins(source), _origins(goal)
+    here, there = origins(source), origins(goal)
     for each in sorted((_needed(code) | quoted_names(code)) & there.keys() - {name}):
         is_same = each in here and bool(there[each].meanings & here[each].meanings)
         if not is_same and (each in here or hasattr(builtins, each)):
@@ -169,7 +136,7 @@ def _refuse_others(source: Module, goal: Module, name: str, code: str) -> None:
             )
 
 
-def _missing(origin: _Origin, known: _Origin | None, code: str) -> list[str]:
+def _missing(origin: Origin, known: Origin | None, code: str) -> list[str]:
     """Return the imports that some code needs where a name is not known, or not all of it."""
     statements = [*origin.statements]
     if len(statements) > 1:  # of ``import a.b`` and ``import a.c`` those whose path it writes
@@ -186,7 +153,7 @@ def _placed(text: str, code: str, name: str, needed: Collection[str]) -> str:
     place = len(rows)
     for node in body:
         is_definition = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        if _is_main(node) or name in _run_at_once(node) or (is_value and is_definition and not needed):
+        if is_main(node) or name in _run_at_once(node) or (is_value and is_definition and not needed):
             place = _first_line(node) - 1
             while place and rows[place - 1].startswith("#"):
                 place -= 1
@@ -249,73 +216,12 @@ def _with_absolute_imports(code: str, source: Module, goal: Module) -> str:
     rows = code.split("\n")
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.ImportFrom) and node.level and source.package != goal.package:
-            statement = ast.unparse(ast.ImportFrom(_module_of(node, source), node.names, 0))
+            statement = ast.unparse(ast.ImportFrom(module_of(node, source), node.names, 0))
             rows[node.lineno - 1 : node.end_lineno] = [
                 " " * node.col_offset + statement,
                 *["\0"] * (_last_line(node) - node.lineno),
             ]
     return "\n".join(row for row in rows if row != "\0")
-
-
-def _origins(module: Module) -> dict[str, _Origin]:
-    """Return what each name at the top of a module stands for."""
-    found: dict[str, _Origin] = {}
-    for node in ast.parse(module.text).body:
-        if _is_main(node):
-            continue  # What a file has as a program alone nobody imports from it.
-        is_for_types = isinstance(node, ast.If) and is_typing_only(node) and not node.orelse
-        for each in node.body if isinstance(node, ast.If) and is_for_types else [node]:
-            if isinstance(each, ImportStatement):
-                for alias in each.names:
-                    known = found.get(_bound(alias), _Origin(()))
-                    statements = (*known.statements, _absolute(each, alias, module))
-                    found[_bound(alias)] = _Origin(statements, known.is_own, is_for_types and not known.statements)
-            else:
-                own = (f"from {module.name} import {name}" for name in made_by(each))
-                found |= {statement.rpartition(" ")[2]: _Origin((statement,), is_own=True) for statement in own}
-    return {name: origin for name, origin in found.items() if name != "*"}
-
-
-def _is_main(node: ast.stmt) -> bool:
-    return isinstance(node, ast.If) and ast.unparse(node.test).startswith("__name__ ==")
-
-
-def _stars(module: Module) -> Iterator[str]:
-    for node in ast.parse(module.text).body:
-        if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
-            yield _absolute(node, node.names[0], module)
-
-
-def _absolute(node: ImportStatement, alias: ast.alias, module: Module) -> str:
-    """Return the import of one name, absolute."""
-    if isinstance(node, ast.Import):
-        return ast.unparse(ast.Import([alias]))
-    plain = ast.alias(alias.name, None if alias.asname == alias.name else alias.asname)
-    return ast.unparse(ast.ImportFrom(_module_of(node, module), [plain], 0))
-
-
-def _module_of(node: ast.ImportFrom, module: Module) -> str:
-    parts = module.package.split(".")
-    base = parts[: len(parts) - node.level + 1] if node.level else []
-    return ".".join([*base, *([node.module] if node.module else [])])
-
-
-def made_by(node: ast.stmt) -> set[str]:
-    """Return the names that a statement binds at the top of its module."""
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return {node.name}
-    names: set[str] = set()
-    for child in ast.iter_child_nodes(node):
-        match child:
-            case ast.Name(ctx=ast.Store()):
-                names.add(child.id)
-            case ast.Import() | ast.ImportFrom():
-                names |= {_bound(alias) for alias in child.names}
-            case ast.Lambda() | ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-                pass
-            case ast.stmt() | ast.expr() | ast.ExceptHandler() | ast.withitem():
-                names |= made_by(child)  # type: ignore[arg-type]
-    return names
 
 
 def _run_at_once(node: ast.AST) -> set[str]:
@@ -359,10 +265,6 @@ def _is_annotated(code: str) -> bool:
         for node in ast.walk(ast.parse(code))
         for field in ("annotation", "returns")
     )
-
-
-def _bound(alias: ast.alias) -> str:
-    return alias.asname or alias.name.partition(".")[0]
 
 
 def _first_line(node: ast.stmt) -> int:

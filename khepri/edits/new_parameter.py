@@ -15,7 +15,8 @@ from khepri.edits.mentions import uses_of
 from khepri.edits.overloads import definitions_of_one
 from khepri.edits.parameters import finished, notes_on_stand_ins
 from khepri.edits.refusal import EditRefusedError, Refusal
-from khepri.edits.rename import Refactoring, check_name, shown
+from khepri.edits.rename import Refactoring, check_name
+from khepri.edits.rename_notes import shown
 from khepri.edits.signature import Definition, edited
 from khepri.edits.workspace import Workspace
 

@@ -23,7 +23,8 @@ from khepri.edits.outside_bases import check_outside_parameter
 from khepri.edits.overloads import definitions_of_one
 from khepri.edits.parameter_docs import with_described
 from khepri.edits.refusal import EditRefusedError, Refusal
-from khepri.edits.rename import Refactoring, check_name, shown
+from khepri.edits.rename import Refactoring, check_name
+from khepri.edits.rename_notes import shown
 from khepri.edits.signature import Definition, Edit, edited, removal_of, split_arguments
 from khepri.edits.soundness import check_sound
 from khepri.edits.super_uses import CONSTRUCTORS

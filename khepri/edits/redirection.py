@@ -14,8 +14,8 @@ from khepri.edits.binding import stored_in
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
 from khepri.edits.import_lines import ImportStatement, with_import
-from khepri.edits.imports import Modules, imports_in, parsed, passes_on
-from khepri.edits.mentions import computes_public_names, public_names, uses_of
+from khepri.edits.imports import Modules, defined_names, imports_in, parsed, passes_on
+from khepri.edits.mentions import computes_public_names, public_names, uses_of, without_public_name
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.workspace import Workspace
 from khepri.repo.text import decode
@@ -94,6 +94,19 @@ def redirect_imports(workspace: Workspace, changes: ChangeSet, name: str, old: s
         if redirected != text:
             files[path] = FileChange(path, data, replace_text(data, redirected))
     return change_set(changes.title, list(files.values()))
+
+
+def without_gone_name(changes: ChangeSet, path: str, name: str) -> ChangeSet:
+    """Take a name that its module does not have any more out of the ``__all__`` there."""
+    files = []
+    for change in changes.files:
+        after = change.after
+        if after is not None and change.path == path:
+            text = decode(after).text
+            if name in public_names(text) and name not in defined_names(after):
+                after = replace_text(after, without_public_name(text, name))
+        files.append(FileChange(change.path, change.before, after))
+    return change_set(changes.title, files)
 
 
 def named_plainly(text: str, package: str, move: Move) -> str:

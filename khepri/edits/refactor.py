@@ -1,4 +1,4 @@
-"""Moves, extracts and inlines Python code; the last two with rope."""
+"""Moves and extracts Python code; the latter with rope."""
 
 import ast
 import re
@@ -11,31 +11,22 @@ from khepri.edits.coroutines import with_waiting
 from khepri.edits.creation import new_target
 from khepri.edits.exact import replace_text
 from khepri.edits.extraction import called_on_class, misshapen, taken_away, unlike
-from khepri.edits.families import overrides
 from khepri.edits.imports import (
     Modules,
-    bindings_of,
     check_imports,
     check_passed_on,
-    defined_names,
     imported_from,
 )
-from khepri.edits.inline_brackets import with_brackets, without_brackets_before
-from khepri.edits.inline_names import clashing_call, top_level_names
-from khepri.edits.inline_order import displaced_call
-from khepri.edits.inline_safety import is_called, repeated_call, tied, torn_results, with_plain_names
-from khepri.edits.locate import Target, find_python, read_python, read_source
-from khepri.edits.mentions import public_names, without_public_name
+from khepri.edits.locate import Target, read_python, read_source
 from khepri.edits.moved_meaning import notes_on_move
-from khepri.edits.moving import Module, made_by, moved
-from khepri.edits.namesakes import Namesakes
+from khepri.edits.moving import moved
+from khepri.edits.origins import Module, made_by
 from khepri.edits.other_files import note_on_place
-from khepri.edits.outside_bases import check_outside
 from khepri.edits.plain_lines import PlainLines
-from khepri.edits.redirection import Move, named_plainly, redirect_imports
-from khepri.edits.reflection import named_uses
+from khepri.edits.redirection import Move, named_plainly, redirect_imports, without_gone_name
 from khepri.edits.refusal import EditRefusedError, Refusal
-from khepri.edits.rename import Refactoring, check_name, shown
+from khepri.edits.rename import Refactoring, check_name
+from khepri.edits.rename_notes import shown
 from khepri.edits.rope_project import RopeProject
 from khepri.edits.soundness import check_sound
 from khepri.edits.variables import find_definition_or_variable
@@ -103,7 +94,7 @@ def _moved(workspace: Workspace, target: Target, place: str) -> ChangeSet:
     after = received.encode() if before is None else replace_text(before, received)
     gone = FileChange(here.path, here.data, replace_text(here.data, left))
     changes = change_set(f"move {target.name} to {place}", [gone, FileChange(place, before, after)])
-    return _public_names_moved(changes, target)
+    return without_gone_name(changes, target.source.path, target.name)
 
 
 def _named_still(workspace: Workspace, changes: ChangeSet, target: Target) -> list[str]:
@@ -177,37 +168,6 @@ def extract(workspace: Workspace, path: str, start_line: int, end_line: int, new
     return Refactoring(changes, notes)
 
 
-def inline(workspace: Workspace, path: str, symbol: str) -> Refactoring:
-    """Put the body of a function in the place of every call, and remove the function.
-
-    Raises:
-        EditRefusedError: There is no such function, its body would mean something else in the place of a call, or
-            rope refuses.
-    """
-    target = find_python(workspace, path, symbol)
-    function = _function(target)
-    bracketed = with_brackets(workspace, target.source, _torn_results(workspace, target, function))
-    outside = check_outside(workspace, target)
-    project = RopeProject(bracketed)
-    title = f"inline {target.label}"
-
-    def run() -> "RopeChanges":
-        from khepri.edits.rope_inline import inline_function
-
-        place = project.offset(find_python(bracketed, path, symbol))
-        file, files = project.file(target.source.path), project.candidates(target.name)
-        return inline_function(project.project, file, place, files, function)
-
-    changes = without_brackets_before(workspace, project.change_of(title, run))
-    changes = _public_names_moved(_with_gap(_plainly_named(changes), target), target)
-    _refuse_leftovers(workspace, changes, target)
-    check_imports(workspace, changes)
-    check_passed_on(workspace, changes)
-    notes = check_sound(changes)
-    refuse_circle(workspace, changes)
-    return Refactoring(changes, (*outside, *notes))
-
-
 def _destination(workspace: Workspace, written: str) -> str:
     """Return the path that a file or a dotted module names, existing or not."""
     path = written.strip().strip("`'\"").removeprefix("./")
@@ -234,156 +194,6 @@ def _refuse_unreachable(workspace: Workspace, target: Target, place: str) -> Non
         f"{folder} has no __init__.py, so that nobody can tell how {target.name} would be imported from {place}",
         f"make {folder}/__init__.py first, or choose a file in a package or beside {target.source.path}",
     )
-
-
-def _public_names_moved(changes: ChangeSet, target: Target) -> ChangeSet:
-    """Take a name that its module does not have any more out of the ``__all__`` there."""
-    files = []
-    for change in changes.files:
-        after = change.after
-        if after is not None and change.path == target.source.path:
-            text = decode(after).text
-            if target.name in public_names(text) and target.name not in defined_names(after):
-                after = replace_text(after, without_public_name(text, target.name))
-        files.append(FileChange(change.path, change.before, after))
-    return change_set(changes.title, files)
-
-
-def _refuse_leftovers(workspace: Workspace, changes: ChangeSet, target: Target) -> None:
-    """Refuse to remove a function while something may still use it."""
-    namesakes = Namesakes(workspace, target, {change.path: change.after for change in changes.files})
-    left = [f"{path}:{line}" for path in namesakes.paths for line in namesakes.places(path).values()]
-    if left:
-        raise EditRefusedError(
-            Refusal.NOT_POSSIBLE,
-            f"{target.label} cannot go: {len(left)} uses of {target.name} would be left, the first at {left[0]}",
-            "they may be calls on objects of unknown type; change them first",
-        )
-
-
-def _torn_results(workspace: Workspace, target: Target, function: ast.FunctionDef | None) -> set[ast.expr]:
-    """Return what a function returns that needs brackets in the place of some calls.
-
-    Raises:
-        EditRefusedError: The body would mean something else in the place of a call, or act more than once.
-    """
-    if function is None:
-        return set()  # rope says what is wrong with it
-    if why := tied(function):
-        raise EditRefusedError(Refusal.NOT_POSSIBLE, f"{target.label} cannot be inlined: {why}", "change that first")
-    if others := overrides(workspace, target):
-        raise EditRefusedError(
-            Refusal.NOT_POSSIBLE,
-            f"{target.label} cannot be inlined: a call of it may mean {shown(others)}",
-            "an object decides which of them is called; rename one of them first if they have nothing in common",
-        )
-    if named := next(named_uses(workspace, target), None):
-        raise EditRefusedError(
-            Refusal.NOT_POSSIBLE,
-            f"{target.label} cannot be inlined: {named.path}:{named.line} has it by a text that names it",
-            "it may be replaced or looked for there; change that first",
-        )
-    torn: set[ast.expr] = set()
-    namesakes, has_calls = Namesakes(workspace, target), False
-    lines = target.start_line, target.end_line
-    for path in namesakes.paths:
-        text, meant = decode(workspace.read(path) or b"").text, namesakes.places(path)
-        has_calls = has_calls or is_called(text, meant)
-        torn.update(torn_results(function, text, meant))
-        repeated = repeated_call(function, text, meant)
-        is_home = path == target.source.path
-        known = {} if is_home else _known_names(workspace, target.source.path, path)
-        clash = clashing_call(function, text, meant, definition=lines if is_home else None, known=known)
-        if clash is not None:
-            raise EditRefusedError(
-                Refusal.NOT_POSSIBLE,
-                f"{clash[1]} would stand for something else with the body of {target.name} at {path}:{clash[0]}",
-                f"rename {clash[1]} in one of them first",
-            )
-        displaced = displaced_call(function, text, meant)
-        if displaced is not None:
-            raise EditRefusedError(
-                Refusal.NOT_POSSIBLE,
-                f"{target.name} and what is passed to it at {path}:{displaced} would run at another time there",
-                "call it in a statement of its own, and assign what is passed to a name first",
-            )
-        if repeated is not None:
-            raise EditRefusedError(
-                Refusal.NOT_POSSIBLE,
-                f"what {path}:{repeated} passes to {target.name} would not be evaluated exactly once any more",
-                "assign it to a name first",
-            )
-    if not has_calls:
-        raise EditRefusedError(
-            Refusal.NOT_POSSIBLE, f"nothing calls {target.label} here", "remove it, if nobody else needs it"
-        )
-    return torn
-
-
-def _function(target: Target) -> ast.FunctionDef | None:
-    """Return the function that is to be inlined, as a node of the tree of its file; None for anything else.
-
-    Raises:
-        EditRefusedError: It is asynchronous.
-    """
-    try:
-        tree = ast.parse(target.source.text)
-    except (SyntaxError, ValueError, RecursionError):
-        return None
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == target.name:
-            if min(each.lineno for each in (node, *node.decorator_list)) == target.start_line:
-                if isinstance(node, ast.FunctionDef):
-                    return node
-                why = f"{target.label} cannot be inlined: it is asynchronous"
-                raise EditRefusedError(Refusal.NOT_POSSIBLE, why, "change that first")
-    return None
-
-
-def _known_names(workspace: Workspace, home: str, path: str) -> dict[str, bool]:
-    """Return the names at the top level of a file, each with whether it stands for the same in another."""
-    modules = Modules(workspace)
-    here, there = (ast.parse(decode(workspace.read(each) or b"").text) for each in (home, path))
-    own, imported = bindings_of(here, modules.package(home)), bindings_of(there, modules.package(path))
-    name = modules.name(home)
-    return {
-        each: each in imported and imported[each] in (own.get(each), f"{name}.{each}")
-        for each in top_level_names(there)
-    }
-
-
-def _plainly_named(changes: ChangeSet) -> ChangeSet:
-    files = []
-    for change in changes.files:
-        after = change.after
-        if after is not None and change.before is not None:
-            after = replace_text(after, with_plain_names(decode(change.before).text, decode(after).text))
-        files.append(FileChange(change.path, change.before, after))
-    return change_set(changes.title, files)
-
-
-def _with_gap(changes: ChangeSet, target: Target) -> ChangeSet:
-    """Leave as many empty lines as there were where a function has gone; the library takes those below along."""
-    rows = target.source.text.split("\n")
-    below = next((number for number in range(target.end_line, len(rows)) if rows[number].strip()), None)
-    if below is None:
-        return changes
-    wanted = max(_empty_above(rows, target.start_line - 1), _empty_above(rows, below))
-    files = []
-    for change in changes.files:
-        after = change.after
-        if change.path == target.source.path and after is not None:
-            lines = decode(after).text.split("\n")
-            place = lines.index(rows[below]) if lines.count(rows[below]) == 1 else 0
-            if place > (gap := _empty_above(lines, place)):
-                lines[place:place] = [""] * (wanted - gap)
-                after = replace_text(after, "\n".join(lines))
-        files.append(FileChange(change.path, change.before, after))
-    return change_set(changes.title, files)
-
-
-def _empty_above(lines: list[str], place: int) -> int:
-    return next((number for number in range(place) if lines[place - number - 1].strip()), place)
 
 
 def _spaced(change: FileChange, name: str) -> FileChange:

@@ -17,7 +17,6 @@ from khepri.edits.exact import replace_text
 from khepri.edits.fixtures import is_fixture, with_fixture_uses
 from khepri.edits.foreign import Foreign
 from khepri.edits.imports import Modules, check_imports, check_passed_on, passing_modules, star_passers
-from khepri.edits.leftovers import leftovers
 from khepri.edits.locate import Source, Target, find_target, read_python
 from khepri.edits.mentions import public_names, rename_mentions
 from khepri.edits.namesakes import Namesakes
@@ -26,11 +25,11 @@ from khepri.edits.outside_bases import check_outside
 from khepri.edits.private_names import is_inside_owner, is_private, refuse_outside_uses, with_outside_names
 from khepri.edits.reflection import loaded_uses, with_named_uses
 from khepri.edits.refusal import EditRefusedError, Refusal
+from khepri.edits.rename_notes import is_passed_at, note_on_uses, notes_on_rest, shown
 from khepri.edits.rope_project import RopeProject
 from khepri.edits.soundness import check_sound
 from khepri.edits.stubs import with_stubs
 from khepri.edits.super_uses import is_super_use
-from khepri.edits.syntax import first_fault
 from khepri.edits.variables import copies_with, find_definition_or_variable, is_field, rename_keywords, variables
 from khepri.edits.workspace import Workspace
 from khepri.repo.symbols import outline
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 _COMMON: Final = frozenset(
     name for kind in (str, bytes, int, float, list, dict, set, tuple, object, type) for name in dir(kind)
 ) | frozenset(dir(builtins))
-_MOST_SHOWN: Final = 5
 _SPECIAL: Final = re.compile(r"__\w*[^\W_]__")
 
 
@@ -174,10 +172,10 @@ def _renamed(
     check_passed_on(workspace, changes)
     notes = list(check_sound(changes, renamed=(old, new_name)))
     if doubtful:
-        notes.append(_note(old, list(doubtful), is_unique=False))
+        notes.append(note_on_uses(old, list(doubtful), is_unique=False))
     if unsure:
-        notes.append(_note(old, list(unsure), is_unique=is_unique))
-    if still := [at for at in passed if _is_passed_at(changes, at, old)]:
+        notes.append(note_on_uses(old, list(unsure), is_unique=is_unique))
+    if still := [at for at in passed if is_passed_at(changes, at, old)]:
         notes.append(f"{old} is passed by name to what nobody knows at {shown(still)}, and was left there")
     module = Modules(workspace).name(source.path)
     if target is not None and "." not in target.symbol and (loaded := loaded_uses(workspace, changes, module, old)):
@@ -187,7 +185,7 @@ def _renamed(
         if target is not None
         else note_on_module(workspace, changes, source.path, module)
     )
-    return Refactoring(changes, (*notes, *_left(workspace, project, changes, source.path, old), *elsewhere))
+    return Refactoring(changes, (*notes, *notes_on_rest(workspace, project, changes, source.path, old), *elsewhere))
 
 
 def check_name(name: str) -> None:
@@ -348,49 +346,3 @@ def _refuse_hiding(target: Target, new: str, starred: frozenset[str]) -> None:
             f"{min(starred)} has {target.name} by an import of everything (*), which leaves out what begins with _",
             f"import {target.name} by its name there first, or choose another name",
         )
-
-
-def _left(workspace: Workspace, project: RopeProject, changes: ChangeSet, path: str, name: str) -> list[str]:
-    """Return notes on what still holds a name: strings first, then comments, the nearest files first; broken files."""
-    after = {change.path: change.after for change in changes.files}
-    found, unread, notes = [], [], []
-    files = {*after, *(file.path for file in project.candidates(name))}
-    for file in sorted(files, key=lambda each: (each != path, each not in after, each)):
-        data = after[file] if file in after else workspace.read(file)
-        if data is None:
-            continue
-        text = decode(data).text
-        found += [(each.is_prose, f"{file}:{each.line}") for each in leftovers(text, name)]
-        if file not in after and (fault := first_fault(file, text)) is not None:
-            unread.append(f"{file}:{fault.line}")
-    if unread:
-        notes.append(f"{name} may be used in what is no valid Python, and was left there: {shown(unread)}")
-    places = list(dict.fromkeys(place for _, place in sorted(found, key=lambda each: each[0])))
-    if places:
-        lines = "1 line" if len(places) == 1 else f"{len(places)} lines"
-        notes.append(f"{name} also stands in strings or comments of {lines}, which were left: {shown(places)}")
-    return notes
-
-
-def _is_passed_at(changes: ChangeSet, at: str, name: str) -> bool:
-    """Return True if a line of a file, as proposed, passes something by a name."""
-    path, _, line = at.rpartition(":")
-    change = next((each for each in changes.files if each.path == path), None)
-    lines = change.new_text.split("\n") if change is not None else []
-    return not lines or re.search(rf"\b{re.escape(name)}\s*=(?!=)", lines[int(line) - 1]) is not None
-
-
-def shown(places: list[str]) -> str:
-    """Return the first places of a list that may be long."""
-    return ", ".join(places[:_MOST_SHOWN]) + (", …" if len(places) > _MOST_SHOWN else "")
-
-
-def _note(name: str, places: list[str], *, is_unique: bool) -> str:
-    if is_unique:
-        return (
-            f"nothing else here defines {name}, so its uses on objects of unknown type are renamed too: {shown(places)}"
-        )
-    uses = "1 use" if len(places) == 1 else f"{len(places)} uses"
-    return (
-        f"{uses} of .{name} may mean something else and {'was' if len(places) == 1 else 'were'} left: {shown(places)}"
-    )

@@ -13,7 +13,7 @@ from khepri.edits.exact import replace_text
 from khepri.edits.foreign import Foreign
 from khepri.edits.locate import Target
 from khepri.edits.refusal import EditRefusedError, Refusal
-from khepri.edits.rename import shown
+from khepri.edits.rename_notes import shown
 from khepri.edits.workspace import Workspace
 from khepri.repo.text import decode
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from khepri.edits.class_relations import relatives
+from khepri.edits.inlining import inline
 from khepri.edits.locate import find_python
 from khepri.edits.parameters import rename_parameter
-from khepri.edits.refactor import inline
 from khepri.edits.refusal import EditRefusedError
 from khepri.edits.rename import rename
 from khepri.edits.workspace import Workspace

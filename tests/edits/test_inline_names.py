@@ -8,7 +8,7 @@ import pytest
 from khepri.edits.inline_names import clashing_call
 from khepri.edits.inline_order import displaced_call
 from khepri.edits.inline_safety import function_of
-from khepri.edits.refactor import inline
+from khepri.edits.inlining import inline
 from khepri.edits.refusal import EditRefusedError
 from khepri.edits.workspace import Workspace
 from khepri.repo.root import Repository

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from khepri.edits.refactor import inline
+from khepri.edits.inlining import inline
 from khepri.edits.refusal import EditRefusedError
 from khepri.edits.workspace import Workspace
 from khepri.repo.root import Repository

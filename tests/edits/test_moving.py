@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from khepri.edits.moving import Module, moved
-from khepri.edits.refactor import inline, move
+from khepri.edits.inlining import inline
+from khepri.edits.moving import moved
+from khepri.edits.origins import Module
+from khepri.edits.refactor import move
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.workspace import Workspace
 from khepri.repo.root import Repository

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from khepri.edits.inlining import inline
 from khepri.edits.locate import find_python
 from khepri.edits.namesakes import Namesakes
-from khepri.edits.refactor import inline
 from khepri.edits.refusal import EditRefusedError
 from khepri.edits.workspace import Workspace
 from khepri.repo.root import Repository

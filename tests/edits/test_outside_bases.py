@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from khepri.edits.inlining import inline
 from khepri.edits.parameters import remove_parameter, rename_parameter
-from khepri.edits.refactor import inline
 from khepri.edits.refusal import EditRefusedError
 from khepri.edits.rename import rename
 from khepri.edits.workspace import Workspace

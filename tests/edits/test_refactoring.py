@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from khepri.edits.inlining import inline
 from khepri.edits.new_parameter import add_parameter
 from khepri.edits.parameters import remove_parameter, rename_parameter
-from khepri.edits.refactor import extract, inline, move
+from khepri.edits.refactor import extract, move
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename import Refactoring, rename
 from khepri.edits.structural import replace_code

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from khepri.edits.refactor import inline, move
+from khepri.edits.inlining import inline
+from khepri.edits.refactor import move
 from khepri.edits.refusal import EditRefusedError
 from khepri.edits.rename import rename
 from khepri.edits.workspace import Workspace
