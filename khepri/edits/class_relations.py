@@ -116,6 +116,14 @@ class Classes:
         """Return the class that a dotted name stands for at the top of a file; None if it is none of the workspace."""
         return self._found(path, written, frozenset())
 
+    def has(self, one: Class, name: str) -> bool:
+        """Tell if a class, or one that it inherits, binds an attribute."""
+        return self.member(one, name) is not None or self.inherits(one, name)
+
+    def inherits(self, one: Class, name: str) -> bool:
+        """Tell if a class that another one inherits binds an attribute."""
+        return any(self.member(each, name) is not None for each in self._above(one) - {one})
+
     def node(self, one: Class) -> ast.ClassDef | None:
         """Return the definition of a class; None if it has gone."""
         return self._file(one.path).classes.get(one.symbol)

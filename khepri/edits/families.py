@@ -96,14 +96,17 @@ def _class_of(name: "PyName") -> "AbstractClass":
 
 
 def _is_below(pyclass: "AbstractClass", other: "AbstractClass") -> bool:
-    queue, seen = list(pyclass.get_superclasses()), []
+    from rope.base.pyobjects import AbstractClass
+
+    queue, seen = [pyclass], []
     while queue:
-        base = queue.pop()
-        if base == other:
-            return True
-        if base not in seen:
-            seen.append(base)
-            queue.extend(base.get_superclasses())
+        # What rope does not know is a base class of its own kind.
+        for base in queue.pop().get_superclasses():
+            if base == other:
+                return True
+            if isinstance(base, AbstractClass) and base not in seen:
+                seen.append(base)
+                queue.append(base)
     return False
 
 

@@ -17,6 +17,7 @@ from khepri.edits.exact import replace_text
 from khepri.edits.fixtures import is_fixture, with_fixture_uses
 from khepri.edits.foreign import Foreign
 from khepri.edits.imports import Modules, check_imports, check_passed_on, passing_modules, star_passers
+from khepri.edits.known_uses import KnownUses
 from khepri.edits.locate import Source, Target, find_target, read_python
 from khepri.edits.mentions import public_names, rename_mentions
 from khepri.edits.namesakes import Namesakes
@@ -116,6 +117,7 @@ def _renamed(
     doubtful: dict[str, None] = {}
     has_arguments = target is not None and target.is_member and is_field(target)
     foreign = Foreign(workspace)
+    known = KnownUses(workspace, target, sharing) if target is not None and target.is_member else None
 
     @cache
     def foreign_ends(file: str, text: str) -> frozenset[int]:
@@ -150,6 +152,10 @@ def _renamed(
         if not is_argument and not before.rstrip().endswith("."):
             # An attribute is used behind a dot; alone, it is a variable that rope does not know.
             return False
+        if known is not None:
+            ends = known.ends(occurrence.resource.path, occurrence.tools.pymodule.source_code)
+            if place in ends:
+                return ends[place]
         unsure[at] = None
         return is_meant
 

@@ -7,6 +7,7 @@ import pytest
 from khepri.edits.class_relations import relatives
 from khepri.edits.inlining import inline
 from khepri.edits.locate import find_python
+from khepri.edits.new_parameter import add_parameter
 from khepri.edits.parameters import rename_parameter
 from khepri.edits.refusal import EditRefusedError
 from khepri.edits.rename import rename
@@ -85,3 +86,10 @@ def test_what_is_no_method_keeps_its_parameters_and_is_told(tmp_path: Path) -> N
     )
     done = rename_parameter(written(tmp_path, {"a.py": text}), "a.py", "A.go", "n", "m")
     assert any("a.py:13 puts something else in the place of a.py A.go" in each for each in done.notes)
+
+
+def test_a_base_class_that_the_library_does_not_know_is_no_obstacle(tmp_path: Path) -> None:
+    text = "class A:\n    def go(self): ...\n\n\nclass B(Thing, A):\n    def go(self): ...\n"
+    text = f"from unknown import Thing\n\n\n{text}"
+    done = add_parameter(written(tmp_path, {"a.py": text}), "a.py", "A.go", "k", "0")
+    assert done.changes.files[0].new_text == text.replace("go(self)", "go(self, k=0)")
