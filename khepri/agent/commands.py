@@ -15,6 +15,7 @@ from pathlib import Path
 
 from khepri.agent.conversation import Conversation
 from khepri.agent.export import ExportFormat, export
+from khepri.agent.own_changes import own_changes, undo_last
 from khepri.agent.task import Attachment, Task
 from khepri.agent.words import fenced
 from khepri.edits.patch import patch_of
@@ -139,7 +140,7 @@ def _compact(conversation: Conversation, argument: str) -> Outcome:
 
 
 def _undo(conversation: Conversation, argument: str) -> Outcome:
-    changes = conversation.undo()
+    changes = undo_last(conversation.repository)
     if not changes.files:
         return Outcome("The files already were as before the change.")
     files = "\n".join(f"- `{file.path}` +{file.added_lines} -{file.removed_lines}" for file in changes.files)
@@ -169,7 +170,7 @@ def _diff(conversation: Conversation, argument: str) -> Outcome:
 
 
 def _own_changes(conversation: Conversation) -> Outcome:
-    changes = conversation.own_changes()
+    changes = own_changes(conversation.repository)
     if not changes.files:
         return Outcome("This folder is not in a git repository, and Khepri has changed nothing in it.")
     patch = patch_of(changes).decode("utf-8", "replace").rstrip()

@@ -1,4 +1,4 @@
-"""A conversation with a name: its session file, its engine, and the files that were added to it.
+"""A conversation with a name: its session file, its engine, and the way to other conversations.
 
 The terminal app and the plain loop both stand on this; nothing here is shown. ``open`` imports what is heavy
 and is for a thread; everything else is quick and for the thread of whoever shows the conversation, who shows it first:
@@ -7,20 +7,18 @@ what runs commands and writes files is imported when it is called.
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from khepri import paths
+from khepri.agent.enclosures import Enclosures
 from khepri.agent.history import History, Turn
 from khepri.agent.recording import Recording, SessionInfo, find_session, list_sessions, new_path
 from khepri.agent.task import Attachment, Instruction, Question, Task
 from khepri.config import Config
-from khepri.edits.change import ChangeSet, FileChange, change_set
-from khepri.edits.checkpoints import Checkpoints
 from khepri.errors import KhepriError, ModelFileError, NoModelError, RefusedError, ToolError, UsageError
 from khepri.repo.root import Repository
-from khepri.repo.text import counted, cut_middle
+from khepri.repo.text import counted
 
 if TYPE_CHECKING:
     from khepri.agent.session import Session
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
 
 OpenSession = Callable[[str], "Session"]
 """Opens a session with the model of a name; an empty name means the default."""
-_OUTPUT_OF: Final = "output of "
 
 
 class Conversation:
@@ -58,7 +55,6 @@ class Conversation:
         self._folder = paths.sessions_dir(repository.root)
         self._open_session = open_session
         self._checks = checks
-        self._outputs: tuple[Attachment, ...] = ()
         self._note = ""
         self._session: Session | None = None
         self._lock = threading.Lock()
@@ -67,7 +63,7 @@ class Conversation:
         self._is_opening = False
         path = new_path(self._folder) if session is None else find_session(self._folder, session)
         self._recording = Recording(path, repository.root, config.model)
-        self._unseen = list(self.history.added)
+        self._enclosures = Enclosures(config.context_tokens, self.history.added)
 
     @property
     def history(self) -> History:
@@ -183,7 +179,7 @@ class Conversation:
             mentions: Files that the text names so far.
         """
         if self._session is not None:
-            self._session.prefill_early(self._complete(Question("", attachments, mentions)))
+            self._session.prefill_early(self._enclosures.with_question(Question("", attachments, mentions)))
 
     def refactor(self, text: str) -> Task:
         """Start to change the repository; the change is put before the user as a review.
@@ -225,7 +221,7 @@ class Conversation:
         outcome = run_check(self.repository, command, self.config.check_seconds, cancelled)
         self.repository.refresh()
         if recording is self._recording:  # else it was printed into another conversation
-            self._outputs = (*self._outputs, Attachment(f"{_OUTPUT_OF}{command}", outcome.output))
+            self._enclosures.add_output(command, outcome.output)
         return outcome
 
     def submit(self, question: Question) -> Task:
@@ -236,31 +232,9 @@ class Conversation:
         """
         if self._session is None:
             raise self._no_session()
-        task = self._session.submit(self._complete(question))
-        self._note_cuts()
-        self._outputs, self._unseen = (), []
+        task = self._session.submit(self._enclosures.with_question(question))
+        self._note = self._enclosures.sent() or self._note
         return task
-
-    def _complete(self, question: Question) -> Question:
-        fresh = [path for path in self._unseen if path not in question.mentions]
-        printed = (replace(each, text=cut_middle(each.text, self._output_chars)) for each in self._outputs)
-        return Question(question.text, (*printed, *question.attachments), (*question.mentions, *fresh))
-
-    @property
-    def _output_chars(self) -> int:
-        """Characters of what each command printed that a question may hold: all of them leave room for an answer.
-
-        Where a token is a single character, as with numbers, they take half of the context.
-        """
-        return self.config.context_tokens // 2 // max(1, len(self._outputs))
-
-    def _note_cuts(self) -> None:
-        cut = [each.name for each in self._outputs if len(each.text) > self._output_chars]
-        if cut:
-            self._note = (
-                f"the model reads only the beginning and the end of the {' and the '.join(cut)}: "
-                f"{self._output_chars:,} characters of each"
-            )
 
     def compact(self) -> Task:
         """Start to summarise the conversation.
@@ -270,7 +244,7 @@ class Conversation:
         """
         if self._session is None:
             raise self._no_session()
-        self._unseen = list(self.history.added)
+        self._enclosures.show_again(self.history.added)
         return self._session.compact()
 
     def begin_anew(self) -> None:
@@ -310,8 +284,7 @@ class Conversation:
             )
         kept = len(said) - turns
         first = said[kept]
-        printed = (each for each in first.question.attachments if each.name.startswith(_OUTPUT_OF))
-        self._outputs = (*printed, *self._outputs)
+        self._enclosures.take_back(first)
         self._recording.append("rewind", turns=kept)
         if self._session is not None:
             self._session.go_on_with(self._recording)
@@ -347,7 +320,7 @@ class Conversation:
         if real.is_dir():
             raise UsageError(f"{path} is a folder", "add the files that matter, such as: /add src/*.py")
         self._recording.append("added", path=relative)
-        self._unseen.append(relative)
+        self._enclosures.add_file(relative)
         self.read_ahead()
         return relative
 
@@ -361,47 +334,17 @@ class Conversation:
         if not found:
             raise UsageError(f"{path} was not added", "see what was: /add")
         self._recording.append("dropped", path=found[0])
-        self._unseen = [added for added in self._unseen if added != found[0]]
+        self._enclosures.drop_file(found[0])
         return found[0]
 
-    def own_changes(self) -> ChangeSet:
-        """Return what Khepri has changed in this repository, against the files as they are now.
-
-        Raises:
-            OSError: The system refused.
-        """
-        before: dict[str, bytes | None] = {}
-        for checkpoint in reversed(Checkpoints(self.repository.root, paths.checkpoints_dir()).all()):
-            for change in checkpoint.changes.files:
-                before.setdefault(change.path, change.before)
-        files = ((self.repository.root / path, path, old) for path, old in before.items())
-        now = [FileChange(path, old, file.read_bytes() if file.is_file() else None) for file, path, old in files]
-        return change_set("what Khepri has changed", now)
-
-    def undo(self) -> ChangeSet:
-        """Take the last change that Khepri made in this repository back, and return what that changed.
-
-        Raises:
-            UsageError: There is none.
-            EditRefusedError: A file has been changed since; nothing was taken back.
-            OSError: The system refused; nothing was taken back.
-        """
-        from khepri.edits.apply import undo
-
-        checkpoints = Checkpoints(self.repository.root, paths.checkpoints_dir())
-        made = checkpoints.all()
-        if not made:
-            raise UsageError("Khepri has changed nothing in this repository", "see your own changes: /diff")
-        return undo(self.repository, max(made, key=lambda checkpoint: checkpoint.number), checkpoints)
-
     def _leave_for(self, recording: Recording) -> None:
-        self._outputs = ()
+        self._enclosures.forget_outputs()
         self._go_on(recording)
 
     def _go_on(self, recording: Recording) -> None:
         self._recording.close()
         self._recording = recording
-        self._unseen = list(self.history.added)
+        self._enclosures.show_again(self.history.added)
         if self._session is not None:
             self._tell_model(self._session.model.name)
             self._session.go_on_with(recording)
