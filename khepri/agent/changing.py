@@ -41,6 +41,7 @@ from khepri.edits.apply import apply
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.checkpoints import Checkpoints
 from khepri.edits.checks import end_of
+from khepri.edits.elsewhere import told_of_others
 from khepri.edits.files import digest
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.review import Review
@@ -271,7 +272,8 @@ class ChangeRun:
             failure = Failure(failed.command, output, is_new, tuple(self._corrections))
         path, symbol = str(call.arguments["path"]), str(call.arguments.get("symbol", ""))
         change = self._parts.rewriting.rewrite(self._parts.prompt, path, symbol, failure)
-        for note in told_of_unasked(path, change.old_text, change.new_text, self._instruction.text):
+        task, texts = self._instruction.text, (change.old_text, change.new_text)
+        for note in (*told_of_unasked(path, *texts, task), *told_of_others(path, symbol, *texts, task)):
             self._notice(note)
         self._workspace.take(change_set(self._instruction.text, [change]))
         return f"{describe_planned(call)}: +{change.added_lines} -{change.removed_lines}"

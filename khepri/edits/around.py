@@ -107,6 +107,9 @@ def with_other_imports(path: str, text: str, imports: list[str]) -> str:
             last = _last(child)
         elif is_header and not ("comment" in child.type and _touches_next(child)):
             header = _last(child)
+    if path.endswith(".go") and last and lines[last - 1].strip() == ")":
+        lines[last - 1 : last - 1] = [f"\t{each.removeprefix('import ')}" for each in imports]
+        return "\n".join(lines)
     place = last or header
     between = [""] if not last and header else []
     behind = [""] if not last and place < len(lines) and lines[place].strip() else []

@@ -13,28 +13,41 @@ from collections.abc import Iterator
 from typing import Final
 
 from khepri.edits.around import refuse_outside
+from khepri.edits.elsewhere import refuse_elsewhere
 from khepri.edits.locate import Target
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.shortening import asks_for_less
 from khepri.edits.unasked import refuse_unasked
 from khepri.edits.undefined import refuse_undefined
+from khepri.repo.symbols import code_words
 
 _PYTHON: Final = (".py", ".pyi")
-_KIND: Final = (
+_WHICH: Final = (
     r"(?:(?:an?|the|some|missing|proper|short|brief|concise|simple|clear|good|better|helpful|detailed|descriptive"
-    r"|python|(?:one|single)-line|(?:google|numpy|sphinx)(?:-style)?)\s+)*docstrings?\b"
+    r"|python|(?:one|single)-line|(?:google|numpy|sphinx)(?:-style)?)\s+)*"
 )
-_DOCSTRING_TASK: Final = re.compile(
-    rf"\W*(?:please\s+)?(?:(?:add|write|put|insert)\s+{_KIND}|give\s+(?:\S+\s+){{1,5}}?{_KIND}"
-    rf"|(?:improve|correct|rewrite|update|expand|fix)\s+{_KIND})",
-    re.IGNORECASE,
-)
-_MORE_TASK: Final = re.compile(
+_CLAUSE: Final = (
     r"(?:\b(?:and|then|also|plus|but)|[,;.:])\s+(?:then\s+|also\s+|please\s+)?(?:add|give|rename|move|fix|mend|remove"
     r"|delete|make|change|use|replace|refactor|extract|inline|handle|raise|type|annotate|convert|simplify|improve"
     r"|rewrite|update|let|put|turn|set|call|log|check|test|comment|reorder|sort|clean|write|return)\b"
-    r"|\b(?:type\s+hints?|annotations?|comments?|types)\b",
-    re.IGNORECASE,
+)
+
+
+def _task_for(kind: str) -> re.Pattern[str]:
+    return re.compile(
+        rf"\W*(?:please\s+)?(?:(?:add|write|put|insert)\s+{_WHICH}{kind}|give\s+(?:\S+\s+){{1,5}}?{_WHICH}{kind}"
+        rf"|(?:improve|correct|rewrite|update|expand|fix)\s+{_WHICH}{kind})",
+        re.IGNORECASE,
+    )
+
+
+_DOCSTRING_TASK: Final = _task_for(r"docstrings?\b")
+_MORE_THAN_DOCSTRINGS: Final = re.compile(
+    rf"{_CLAUSE}|\b(?:type\s+hints?|annotations?|comments?|types)\b", re.IGNORECASE
+)
+_COMMENT_TASK: Final = _task_for(r"(?:(?:doc(?:umentation)?\s+)?comments?|js-?docs?|tsdocs?|godocs?|javadocs?|docs?)\b")
+_MORE_THAN_COMMENTS: Final = re.compile(
+    rf"{_CLAUSE}|\b(?:type\s+hints?|annotations?|types|decorators?|parameters?)\b", re.IGNORECASE
 )
 _WORD: Final = re.compile(r"\w+")
 _Defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -51,13 +64,17 @@ def check_bounds(target: Target, code: str, new_text: str, task: str, failure: s
         failure: What a check says that may ask for another head of a definition, besides the task.
 
     Raises:
-        EditRefusedError: Code stands outside of it, it uses what nothing defines, its head changes or a decorator is
-            gone of which the task says nothing, or more than a docstring changes where one was asked for.
+        EditRefusedError: Code stands outside of it, others than what the task names change in it, it uses what nothing
+            defines, its head changes or a decorator is gone of which the task says nothing, or more than a docstring
+            or a comment changes where one was asked for.
     """
     if target.symbol:
         refuse_outside(target, code)
+    refuse_elsewhere(target, new_text, task)
     refuse_undefined(target.source.path, target.source.text, new_text)
     refuse_unasked(target.source.path, target.source.text, new_text, f"{task}\n{failure}")
+    if _COMMENT_TASK.match(task) and not _MORE_THAN_COMMENTS.search(task):
+        _refuse_more_than_comments(target, new_text)
     if not target.source.path.endswith(_PYTHON):
         return
     source = target.source.text
@@ -77,7 +94,7 @@ def check_bounds(target: Target, code: str, new_text: str, task: str, failure: s
         before = list(_statements(old, target.start_line, target.end_line))
         after = list(_statements(new, target.start_line, end_line))
         _refuse_bare(target, before, after, task)
-    if _DOCSTRING_TASK.match(task) and not _MORE_TASK.search(task):
+    if _DOCSTRING_TASK.match(task) and not _MORE_THAN_DOCSTRINGS.search(task):
         _refuse_more(target, (source, old), (new_text, whole))
 
 
@@ -136,6 +153,25 @@ def _refuse_more(target: Target, old: tuple[str, ast.Module], new: tuple[str, as
         what,
         f"copy every line of {target.name or 'the file'} as it is, its comments too, and write only the docstring",
     )
+
+
+def _refuse_more_than_comments(target: Target, new_text: str) -> None:
+    """Refuse a new text of a file in which more than comments, or docstrings, differs."""
+    path, old_text = target.source.path, target.source.text
+    if path.endswith(_PYTHON):
+        try:
+            old, new = (ast.dump(_without_docstrings(ast.parse(text))) for text in (old_text, new_text))
+        except (SyntaxError, ValueError, RecursionError):
+            return
+        is_same = old == new
+    else:
+        is_same = code_words(path, old_text) == code_words(path, new_text)
+    if not is_same:
+        raise EditRefusedError(
+            Refusal.MALFORMED,
+            "code changes as well, though the task asks for a comment alone",
+            f"copy every line of {target.name or 'the file'} as it is, and write only the comment",
+        )
 
 
 def _without_docstrings(tree: ast.Module) -> ast.Module:

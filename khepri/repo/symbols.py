@@ -122,6 +122,25 @@ def parse(path: str, text: str) -> "Tree | None":
     return _parse(grammar, text.encode("utf-8", "replace")) if grammar is not None else None
 
 
+def code_words(path: str, text: str) -> tuple[bytes, ...]:
+    """Return what a text says to a compiler, word by word: all of it but comments and blanks.
+
+    A text in no known language, or one too tangled to be looked at, says nothing.
+    """
+    tree = parse(path, text)
+    words: list[bytes] = []
+    queue = [tree.root_node] if tree is not None else []
+    while queue:
+        node = queue.pop()
+        if "comment" in node.type:
+            continue
+        if node.child_count and "string" not in node.type:
+            queue += reversed(node.children)
+        elif node.text and node.text.strip():
+            words.append(node.text)
+    return tuple(words)
+
+
 def whole(node: "Node") -> "Node":
     """Return a definition with what belongs to it around it: its decorators, its ``export``, its ``const``."""
     while (parent := node.parent) is not None and _wraps(parent):

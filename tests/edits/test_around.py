@@ -113,7 +113,7 @@ def test_what_stands_in_the_file_already_is_not_written_twice(tmp_path: Path, pa
 @pytest.mark.parametrize(
     ("path", "change", "added"),
     [
-        ("a.go", 'package a\n\nimport (\n\t"errors"\n\t"sort"\n)\n\n%s', ')\nimport "errors"\n\nfunc'),
+        ("a.go", 'package a\n\nimport (\n\t"errors"\n\t"sort"\n)\n\n%s', '\t"sort"\n\t"errors"\n)\n\nfunc'),
         ("a.ts", 'import { y } from "./y";\n\n%s', 'from "./x";\nimport { y } from "./y";\n\nexport'),
         ("a.rs", "use std::y;\n\n%s", "use std::x;\nuse std::y;\n\npub"),
         ("a.kt", "import a.C\n\n%s", "import a.B\nimport a.C\n\nfun"),

@@ -142,12 +142,44 @@ def test_a_docstring_task_changes_the_docstring_alone(tmp_path: Path, written: s
     assert rewritten(target(tmp_path, "area"), DOCUMENTED, task).after == documented
 
 
+COUNT = "export class A {\n  // two\n  count(a) {\n    return `a b` + a;\n  }\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "may"),
+    [
+        ("  /** Counts. */\n  count(a) {\n    return `a b` + a;\n  }", True),
+        ("  count(a) {\n    // Counts.\n    return `a b`  +  a; // that is all\n  }", True),
+        ("  /** Counts. */\n  count(a) {\n    return `a  b` + a;\n  }", False),
+        ("  /** Counts. */\n  count(a, b) {\n    return `a b` + a;\n  }", False),
+        ("  /** Counts. */\n  count(a) {\n    return `a b`;\n  }", False),
+    ],
+)
+@pytest.mark.parametrize("task", ["add a doc comment to A.count", "Give A.count a JSDoc comment that says how"])
+def test_a_comment_task_changes_comments_alone_in_any_language(tmp_path: Path, code: str, task: str, may: bool) -> None:
+    (tmp_path / "a.js").write_text(COUNT, encoding="utf-8")
+    method = find_target(read_source(Workspace(Repository.open(tmp_path)), "a.js"), "A.count")
+    if may:
+        assert rewritten(method, code, task).after
+    else:
+        with pytest.raises(EditRefusedError):
+            rewritten(method, code, task)
+    assert rewritten(method, code, f"{task}, and let count take b").after
+
+
+def test_a_comment_in_python_may_be_a_docstring(tmp_path: Path) -> None:
+    task = "add a comment to area"
+    assert rewritten(target(tmp_path, "area"), DOCUMENTED, task).after
+    commented = AREA.replace("    # both", "    # a product\n    # both")
+    assert rewritten(target(tmp_path, "area"), commented, task).after
+    assert refused(tmp_path, "area", commented.replace("width *", "width +"), task)
+
+
 @pytest.mark.parametrize(
     "task",
     [
         "add a docstring and type hints to area",
         "add a docstring to area, and rename width to x",
-        "add a comment to area, not a docstring",
         "let area take floats; its docstring says so",
         "write a docstring for area and add annotations",
     ],

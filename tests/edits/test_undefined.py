@@ -41,9 +41,9 @@ def test_what_is_defined_is_used_as_it_is(tmp_path: Path, code: str) -> None:
 @pytest.mark.parametrize(
     ("code", "imports"),
     [
-        ("math.Sqrt(sort.X(a))", 'import "math"\n'),
-        ("json.Size(time.Second, a)", 'import "encoding/json"\nimport "time"\n'),
-        ("int(time.Duration(1))", 'import "time"\n'),
+        ("math.Sqrt(sort.X(a))", '\t"math"\n'),
+        ("json.Size(time.Second, a)", '\t"encoding/json"\n\t"time"\n'),
+        ("int(time.Duration(1))", '\t"time"\n'),
         ("log.X(a)", ""),
         ("config.X(a)", ""),
         ("func(time T) int { return time.x }(a)", ""),
@@ -51,4 +51,4 @@ def test_what_is_defined_is_used_as_it_is(tmp_path: Path, code: str) -> None:
 )
 def test_a_package_of_the_standard_library_is_imported_in_go(tmp_path: Path, code: str, imports: str) -> None:
     text = written(tmp_path, "a.go", GO, "Root", "sort.X(a)", code)
-    assert text == GO.replace("sort.X(a)", code).replace(")\n\nvar", f")\n{imports}\nvar")
+    assert text == GO.replace("sort.X(a)", code).replace(")\n\nvar", f"{imports})\n\nvar")
