@@ -19,11 +19,12 @@ from khepri.edits.inline_order import displaced_call
 from khepri.edits.inline_safety import is_called, repeated_call, tied, torn_results, with_plain_names
 from khepri.edits.locate import Target, find_python
 from khepri.edits.namesakes import Namesakes
+from khepri.edits.other_files import note_on_name
 from khepri.edits.outside_bases import check_outside
 from khepri.edits.redirection import without_gone_name
 from khepri.edits.reflection import named_uses
 from khepri.edits.refusal import EditRefusedError, Refusal
-from khepri.edits.rename import Refactoring
+from khepri.edits.rename import Refactoring, refuse_special
 from khepri.edits.rename_notes import shown
 from khepri.edits.rope_project import RopeProject
 from khepri.edits.soundness import check_sound
@@ -42,6 +43,7 @@ def inline(workspace: Workspace, path: str, symbol: str) -> Refactoring:
             rope refuses.
     """
     target = find_python(workspace, path, symbol)
+    refuse_special(target.name, "cannot go", "leave it")
     function = _function(target)
     bracketed = with_brackets(workspace, target.source, _torn_results(workspace, target, function))
     outside = check_outside(workspace, target)
@@ -62,7 +64,8 @@ def inline(workspace: Workspace, path: str, symbol: str) -> Refactoring:
     check_passed_on(workspace, changes)
     notes = check_sound(changes)
     refuse_circle(workspace, changes)
-    return Refactoring(changes, (*outside, *notes))
+    elsewhere = note_on_name(workspace, changes, Modules(workspace).name(target.source.path), target.name)
+    return Refactoring(changes, (*outside, *notes, *elsewhere))
 
 
 def _refuse_leftovers(workspace: Workspace, changes: ChangeSet, target: Target) -> None:

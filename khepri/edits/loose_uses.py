@@ -58,6 +58,9 @@ def notes_on_loose_uses(
     notes = []
     if (decorators := _taking_it(target)) and is_passed:
         notes.append(f"{target.label} is handed on to {', '.join(decorators)}: see that nothing passes {name} there")
+    if target.name == "__call__" and is_passed:
+        owner = target.symbol.rpartition(".")[0]
+        notes.append(f"an object of {owner} may be called by any name: see that nothing passes {name} there")
     if handed:
         notes.append(f"{target.label} is handed on at {shown(_sorted(handed))}: see that nothing passes {name} there")
     return (*notes, *_on_forwarding(forwarded, target, name))

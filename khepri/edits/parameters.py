@@ -23,14 +23,17 @@ from khepri.edits.outside_bases import check_outside_parameter
 from khepri.edits.overloads import definitions_of_one
 from khepri.edits.parameter_docs import with_described
 from khepri.edits.refusal import EditRefusedError, Refusal
-from khepri.edits.rename import Refactoring, check_name
+from khepri.edits.rename import Refactoring, check_name, refuse_special
 from khepri.edits.rename_notes import shown
 from khepri.edits.signature import Definition, Edit, edited, removal_of, split_arguments
 from khepri.edits.soundness import check_sound
+from khepri.edits.star_parameters import is_starred, rename_starred
 from khepri.edits.super_uses import CONSTRUCTORS
 from khepri.edits.unresolved_calls import refuse_unresolved, with_unresolved
 from khepri.edits.workspace import Workspace
 
+_CALLED_AS_WRITTEN: Final = ("__init__", "__new__", "__call__", "__post_init__", "__init_subclass__")
+"""Special methods whose parameters are those of a call in the code."""
 _LOOKUP: Final = re.compile(r"(?<![\w.])(locals|vars|eval|exec)(?=\()")
 
 
@@ -45,6 +48,8 @@ def remove_parameter(workspace: Workspace, path: str, symbol: str, name: str) ->
     target = find_python(workspace, path, symbol)
     _refuse_unknown(target, name)
     refuse_class_keyword(workspace, target, name)
+    if target.name not in _CALLED_AS_WRITTEN:
+        refuse_special(target.name, f"takes what Python passes, {name} too", "leave it there, unused")
     outside = check_outside_parameter(workspace, target, name, is_removed=True)
     family = [
         definitions_of_one(find_python(workspace, each.path, each.symbol)) for each in family_of(workspace, target)
@@ -122,6 +127,11 @@ def rename_parameter(workspace: Workspace, path: str, symbol: str, old: str, new
     """
     target = find_python(workspace, path, symbol)
     check_name(new)
+    if is_starred(first := Definition(target), old):
+        changes, left = with_described(
+            rename_starred(first, old, new, f"rename {old} of {target.label} to {new}"), old, new
+        )
+        return finished(workspace, changes, (*_notes_on_lookups(target, old), *_on_prose(old, left)), (old, new))
     _refuse_unknown(target, old)
     refuse_class_keyword(workspace, target, old)
     captured: dict[str, None] = {}
@@ -160,9 +170,14 @@ def rename_parameter(workspace: Workspace, path: str, symbol: str, old: str, new
         notes += notes_on_loose_uses(workspace, changes, target, old, is_removed=False)
     notes += _notes_on_lookups(target, old)
     changes, left = with_described(changes, old, new)
-    if left:
-        notes += (f"{old} also stands in comments or docstrings at {shown(list(left))}, which were left",)
+    notes += _on_prose(old, left)
     return finished(workspace, changes, notes, (old, new))
+
+
+def _on_prose(name: str, places: tuple[str, ...]) -> tuple[str, ...]:
+    return (
+        (f"{name} also stands in comments or docstrings at {shown(list(places))}, which were left",) if places else ()
+    )
 
 
 def _notes_on_lookups(target: Target, name: str) -> tuple[str, ...]:

@@ -108,7 +108,7 @@ def _renamed(
     old = target.name if target else Modules(workspace).name(source.path).rpartition(".")[2]
     if old == new_name:
         raise EditRefusedError(Refusal.NO_OP, f"{old} has that name already")
-    _refuse_special(old)
+    refuse_special(old)
     if target is not None:
         _refuse_taken(target, new_name)
     project = RopeProject(workspace, hides_async=True)
@@ -236,13 +236,21 @@ def _rope_rename(
     )
 
 
-def _refuse_special(name: str) -> None:
-    """Refuse a name that gives a definition its meaning, such as ``__init__`` or the module ``__main__``."""
+def refuse_special(
+    name: str,
+    why: str = "cannot have another one",
+    hint: str = "leave it, and add a definition with the new name that it calls or that calls it",
+) -> None:
+    """Refuse a name that gives a definition its meaning, such as ``__init__`` or the module ``__main__``.
+
+    Raises:
+        EditRefusedError: It is one.
+    """
     if _SPECIAL.fullmatch(name):
         raise EditRefusedError(
             Refusal.NOT_POSSIBLE,
-            f"{name} is a special name: Python and its tools find it by this name, so it cannot have another one",
-            "leave it, and add a definition with the new name that it calls or that calls it",
+            f"{name} is a special name: Python and its tools find it by this name, so it {why}",
+            hint,
         )
 
 

@@ -75,6 +75,10 @@ class Definition:
         """Return where an expression of the definition begins and ends in the text."""
         return self._place(node.lineno, node.col_offset), self._end(node)
 
+    def start(self, parameter: ast.arg) -> int:
+        """Return where a parameter begins in the text."""
+        return self._place(parameter.lineno, parameter.col_offset)
+
     def uses(self, name: str, besides: Sequence[Edit] = ()) -> list[int]:
         """Return the lines of the body that use a name, but not in what some edits take out."""
         nodes = (node for statement in self.node.body for node in ast.walk(statement))

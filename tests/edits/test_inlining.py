@@ -235,3 +235,17 @@ def test_what_is_passed_by_name_alone_and_its_default_are_each_in_their_place(tm
 def test_a_function_that_takes_any_number_is_refused_by_what_it_is(tmp_path: Path) -> None:
     with pytest.raises(EditRefusedError, match=r"passes to its \* or \*\* cannot be told apart"):
         inlined(tmp_path, "def f(a, *rest):\n    return a\n\n\nf(1, 2)\n")
+
+
+@pytest.mark.parametrize("name", ["__str__", "__call__", "__init__"])
+def test_what_python_finds_by_its_name_is_not_inlined(tmp_path: Path, name: str) -> None:
+    text = f"class A:\n    def {name}(self):\n        return 'a'\n\n    def use(self):\n        return self.{name}()\n"
+    with pytest.raises(EditRefusedError, match="so it cannot go"):
+        inlined(tmp_path, text, f"A.{name}")
+
+
+def test_a_file_of_another_kind_that_names_what_has_gone_is_told(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[project.scripts]\nx = "a:f"\n', encoding="utf-8")
+    (tmp_path / "a.py").write_text("def f():\n    print(1)\n\n\nf()\n", encoding="utf-8")
+    (note,) = inline(Workspace(Repository.open(tmp_path)), "a.py", "f").notes
+    assert "pyproject.toml" in note

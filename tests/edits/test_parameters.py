@@ -333,3 +333,37 @@ def test_each_comment_stays_with_its_parameter(tmp_path: Path, name: str, gone: 
     for each in gone:
         text = text.replace(each.format(comma), "")
     assert after == text
+
+
+def test_what_takes_any_number_of_arguments_is_renamed_in_its_function(tmp_path: Path) -> None:
+    text = (
+        'def f(a, *{0}, k=1, **{1}):\n    """Do.\n\n    Args:\n        {0}: What.\n    """\n'
+        "    g = lambda x: {0}[x]\n    return f'{{{0}}}', [{1} for _ in {0}], g(*{0}, args=1, **{1})\n\n\n"
+        "def h(*args):\n    return f(*args)\n"
+    )
+    (tmp_path / "a.py").write_text(text.format("args", "kwargs"), encoding="utf-8")
+    workspace = Workspace(Repository.open(tmp_path))
+    done = rename_parameter(workspace, "a.py", "f", "args", "items")
+    assert done.changes.files[0].new_text == text.format("items", "kwargs")
+    done = rename_parameter(workspace, "a.py", "f", "kwargs", "options")
+    assert done.changes.files[0].new_text == text.format("args", "options")
+    with pytest.raises(EditRefusedError, match="uses another kwargs"):
+        rename_parameter(workspace, "a.py", "f", "args", "kwargs")
+
+
+@pytest.mark.parametrize("method", ["__exit__(self, a, b, c)", "__get__(self, a, c=None)", "__eq__(self, c)"])
+def test_what_python_itself_passes_stays_a_parameter(tmp_path: Path, method: str) -> None:
+    (tmp_path / "a.py").write_text(f"class A:\n    def {method}: ...\n", encoding="utf-8")
+    with pytest.raises(EditRefusedError, match="takes what Python passes, c too"):
+        remove_parameter(Workspace(Repository.open(tmp_path)), "a.py", f"A.{method.partition('(')[0]}", "c")
+
+
+def test_objects_that_may_be_called_by_any_name_are_told(tmp_path: Path) -> None:
+    text = "class A:\n    def __call__(self, v, u=0):\n        return v\n\n\ndef use(handler):\n    handler({0}1)\n"
+    note = "an object of A may be called by any name: see that nothing passes {0} there"
+    (tmp_path / "a.py").write_text(text.format("v="), encoding="utf-8")
+    workspace = Workspace(Repository.open(tmp_path))
+    assert note.format("v") in rename_parameter(workspace, "a.py", "A.__call__", "v", "w").notes
+    assert note.format("u") in remove_parameter(workspace, "a.py", "A.__call__", "u").notes
+    (tmp_path / "a.py").write_text(text.format(""), encoding="utf-8")
+    assert not rename_parameter(Workspace(Repository.open(tmp_path)), "a.py", "A.__call__", "v", "w").notes
