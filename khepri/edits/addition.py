@@ -3,13 +3,15 @@
 import re
 from typing import Final
 
+from khepri.edits.around import refuse_beside
 from khepri.edits.change import FileChange
 from khepri.edits.exact import replace_text
 from khepri.edits.guard import check_complete, check_syntax
 from khepri.edits.indentation import in_style_of, moved_to
 from khepri.edits.locate import Target
 from khepri.edits.refusal import EditRefusedError, Refusal
-from khepri.edits.rewrite import split_imports, with_imports
+from khepri.edits.rewrite import split_imports, with_imports, with_missing
+from khepri.edits.undefined import refuse_undefined
 from khepri.repo.symbols import outline
 
 _CLOSING: Final = re.compile(r"^\s*(?:\};?|end)\s*$")
@@ -37,13 +39,17 @@ def added(target: Target, written: str) -> FileChange:
         end -= 1
     indent = _member_indent(target) if target.symbol else ""
     gap = [""] if target.symbol or not source.path.endswith((".py", ".pyi")) else ["", ""]
+    start = end + (len(gap) if any(lines[:end]) else 0)
     lines[end:end] = [*(gap if any(lines[:end]) else []), *moved_to(indent, code).split("\n")]
     if target.symbol and source.path.endswith((".py", ".pyi")) and not any(map(str.strip, lines[end + 1 :])):
         lines = "\n".join(lines).rstrip("\n").split("\n")
-    text = with_imports("\n".join(lines) + "\n" * source.text.endswith("\n"), imports)
-    check_syntax(source.path, source.text, text)
-    _check_new(target, code)
-    return FileChange(source.path, source.data, replace_text(source.data, text))
+    text = "\n".join(lines) + "\n" * source.text.endswith("\n")
+    whole = with_missing(source.path, source.text, with_imports(text, imports))
+    check_syntax(source.path, source.text, whole)
+    name = _check_new(target, code)
+    refuse_beside(source.path, text, range(start + 1, start + 2 + code.count("\n")), name)
+    refuse_undefined(source.path, source.text, whole)
+    return FileChange(source.path, source.data, replace_text(source.data, whole))
 
 
 def names_within(target: Target) -> frozenset[str]:
@@ -65,7 +71,12 @@ def _unwrapped(target: Target, code: str) -> str:
     return code
 
 
-def _check_new(target: Target, code: str) -> None:
+def _check_new(target: Target, code: str) -> str:
+    """Return the name of the first definition of the code.
+
+    Raises:
+        EditRefusedError: There is none, or one of the name is there already.
+    """
     path = target.source.path
     # Without its class a method may be no valid code in its language.
     wrapped = (
@@ -82,6 +93,7 @@ def _check_new(target: Target, code: str) -> None:
         raise EditRefusedError(
             Refusal.AMBIGUOUS, f"{known[0]} is there already", "write the new definition alone, under a name of its own"
         )
+    return found[0].name
 
 
 def _member_indent(target: Target) -> str:

@@ -24,6 +24,7 @@ _DECLARES: Final = re.compile(r"declaration|_item$|definition|_spec$|_signature|
 _NAME_FIELDS: Final = ("left", "name", "declarator", "pattern", "property")
 _MOST_SHOWN: Final = 60
 _PYTHON: Final = (".py", ".pyi")
+_PROSE: Final = (".md", ".markdown")
 
 
 def without_known(target: Target, code: str) -> tuple[list[str], str]:
@@ -68,29 +69,50 @@ def refuse_outside(target: Target, code: str) -> None:
     Raises:
         EditRefusedError: Something does.
     """
-    source = target.source
-    root = parse(source.path, source.text)
-    items = _items_of(target, code)
-    if root is None or not items:
+    root = parse(target.source.path, target.source.text)
+    if root is None or target.source.path.endswith(_PROSE):
         return
     before = {_plain(each) for each in _items(root.root_node, target.start_line, target.end_line)}
-    places = {(each.start_line, each.end_line) for each in outline(source.path, _with(target, code))}
+    lines = range(target.start_line, target.start_line + code.count("\n") + 1)
+    _refuse_strays(target.source.path, _with(target, code), lines, target.name, before)
+
+
+def refuse_beside(path: str, text: str, lines: range, name: str) -> None:
+    """Refuse a text in some lines of which something stands that is no definition, nor used by one.
+
+    Args:
+        path: The file, for the language.
+        text: The whole of it.
+        lines: Those that are new, from 1.
+        name: What defines them, for words only.
+
+    Raises:
+        EditRefusedError: Something does.
+    """
+    if not path.endswith(_PROSE):
+        _refuse_strays(path, text, lines, name, set())
+
+
+def _refuse_strays(path: str, text: str, lines: range, name: str, before: set[str]) -> None:
+    tree = parse(path, text)
+    if tree is None:
+        return
+    items = list(_items(tree.root_node, lines[0], lines[-1]))
+    places = {(each.start_line, each.end_line) for each in outline(path, text)}
     defined = [each for each in items if (_first(each), _last(each)) in places]
     used = {word for each in defined for word in re.findall(r"\w+", _text(each))}
     for item in items:
         if item in defined or _plain(item) in before or _HARMLESS.search(item.type) or _IMPORT.match(item.type):
             continue
         inner = item.children[0] if item.type == "expression_statement" and item.children else item
-        if _DECLARES.search(inner.type) and (name := _declared(inner)) and name in used:
+        if _DECLARES.search(inner.type) and (declared := _declared(inner)) and declared in used:
             continue
         if _is_text(item):
-            what = f"a text stands outside of {target.name}"
-            hint = (
-                f"a docstring is the first line within {target.name}, below its def or class; write nothing around it"
-            )
+            what = f"a text stands outside of {name}"
+            hint = f"a docstring is the first line within {name}, below its def or class; write nothing around it"
         else:
-            what = f"{_plain(item)[:_MOST_SHOWN]!r} stands outside of {target.name}"
-            hint = f"write {target.name} alone, with no statements before or after it"
+            what = f"{_plain(item)[:_MOST_SHOWN]!r} stands outside of {name}"
+            hint = f"write {name} alone, with no statements before or after it"
         raise EditRefusedError(Refusal.MALFORMED, what, hint)
 
 
@@ -164,11 +186,7 @@ def _with(target: Target, code: str) -> str:
 
 
 def _items_of(target: Target, code: str) -> "list[Node]":
-    tree = (
-        parse(target.source.path, _with(target, code))
-        if not target.source.path.endswith((".md", ".markdown"))
-        else None
-    )
+    tree = None if target.source.path.endswith(_PROSE) else parse(target.source.path, _with(target, code))
     if tree is None:
         return []
     return list(_items(tree.root_node, target.start_line, target.start_line + code.count("\n")))

@@ -45,7 +45,7 @@ def rewritten(target: Target, written: str, task: str, failure: str = "") -> Fil
         check_changed(source.text, new_text)
         check_complete(source.text, new_text)
         check_syntax(source.path, source.text, new_text)
-        new_text = _with_missing(source.path, source.text, new_text)
+        new_text = with_missing(source.path, source.text, new_text)
         check_kept(source.path, source.text, new_text, task)
         check_bounds(target, code, new_text, task, failure)
     else:
@@ -60,7 +60,7 @@ def rewritten(target: Target, written: str, task: str, failure: str = "") -> Fil
         lines[target.start_line - 1 : target.end_line] = code.split("\n")
         new_text = with_other_imports(source.path, with_imports("\n".join(lines), imports), other_imports)
         check_syntax(source.path, source.text, new_text)
-        new_text = _with_missing(source.path, source.text, new_text)
+        new_text = with_missing(source.path, source.text, new_text)
         _refuse_other(target, code)
         refuse_second(target, new_text)
         check_kept(source.path, target.text, code, task)
@@ -71,7 +71,8 @@ def rewritten(target: Target, written: str, task: str, failure: str = "") -> Fil
     return FileChange(source.path, source.data, after)
 
 
-def _with_missing(path: str, old: str, new: str) -> str:
+def with_missing(path: str, old: str, new: str) -> str:
+    """Return a new text of a file with what it needs of the standard library imported; see ``undefined``."""
     imports = missing_imports(path, old, new)
     return with_other_imports(path, new, imports) if path.endswith(".go") else with_imports(new, imports)
 

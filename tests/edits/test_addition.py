@@ -72,3 +72,31 @@ def test_what_is_there_already_or_no_definition_is_refused(
     with pytest.raises(EditRefusedError) as caught:
         result(tmp_path, "a.py", PYTHON, symbol, written)
     assert caught.value.reason is reason
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "symbol", "written"),
+    [
+        ("a.py", PYTHON, "", "def two():\n    return 2\n\n\nprint(two())\n"),
+        ("a.py", PYTHON, "", "if __name__ == '__main__':\n    two()\n\n\ndef two():\n    return 2\n"),
+        ("a.py", PYTHON, "A", "print(1)\n\ndef two(self):\n    return 2\n"),
+        ("a.js", SCRIPT, "", "function two() {\n  return 2;\n}\n\nconsole.log(two());\n"),
+        ("a.js", SCRIPT, "", "function two() {\n  return 2;\n}\n\nmodule.exports = { two };\n"),
+    ],
+)
+def test_what_would_be_done_beside_the_new_definition_is_refused(
+    tmp_path: Path, name: str, text: str, symbol: str, written: str
+) -> None:
+    with pytest.raises(EditRefusedError, match="stands outside of two"):
+        result(tmp_path, name, text, symbol, written)
+
+
+def test_a_value_that_the_new_definition_uses_comes_with_it(tmp_path: Path) -> None:
+    assert "TWO = 2" in result(tmp_path, "a.py", PYTHON, "", "TWO = 2\n\n\ndef two():\n    return TWO\n")
+    assert "const TWO" in result(tmp_path, "a.js", SCRIPT, "", "const TWO = 2;\n\nfunction two() {\n  return TWO;\n}\n")
+
+
+def test_what_nothing_defines_is_refused_and_the_standard_library_imported(tmp_path: Path) -> None:
+    with pytest.raises(EditRefusedError, match="nothing defines compute"):
+        result(tmp_path, "a.py", PYTHON, "", "def two():\n    return compute(2)\n")
+    assert "import os\nimport math\n" in result(tmp_path, "a.py", PYTHON, "A", "def two(self):\n    return math.pi\n")
