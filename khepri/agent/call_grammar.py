@@ -28,6 +28,8 @@ from khepri.tools.base import JsonValue, Manifest
 
 _MOST_STRING: Final = 120
 _MOST_FILES: Final = 500
+_LEFT_TO_THE_MODEL: Final = frozenset({"parameter", "extract"})
+"""Tools for Python; in other languages a model can write what they do, within one function."""
 _LATER: Final = frozenset({"start", "end"})
 """Parameters that are asked for once the code has been seen."""
 _NEW_FILE: Final = r"([A-Za-z0-9_-]{1,40}\/){0,4}[A-Za-z0-9_-]{1,40}\.[a-z]{1,6}"
@@ -61,6 +63,8 @@ def plan_grammar(manifests: Sequence[Manifest], found: Sequence[Candidate], file
     kinds = [(manifest, *kind) for manifest in offered for kind in _kinds_of_calls(manifest)]
     for number, (manifest, required, properties) in enumerate(kinds):
         fitting = [each for each in found if not manifest.kinds or not each.symbol or each.kind in manifest.kinds]
+        if manifest.name in _LEFT_TO_THE_MODEL:
+            fitting = [each for each in fitting if each.path.endswith((".py", ".pyi"))]
         new_names = names
         if manifest.name == "rename" and said is not None:
             # Taken the other way round, a rename that was done before would be taken back.

@@ -43,6 +43,7 @@ from khepri.edits.checkpoints import Checkpoints
 from khepri.edits.checks import end_of
 from khepri.edits.elsewhere import told_of_others
 from khepri.edits.files import digest
+from khepri.edits.head_users import told_of_users
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.review import Review
 from khepri.edits.unasked import told_of_unasked
@@ -273,7 +274,8 @@ class ChangeRun:
         path, symbol = str(call.arguments["path"]), str(call.arguments.get("symbol", ""))
         change = self._parts.rewriting.rewrite(self._parts.prompt, path, symbol, failure)
         task, texts = self._instruction.text, (change.old_text, change.new_text)
-        for note in (*told_of_unasked(path, *texts, task), *told_of_others(path, symbol, *texts, task)):
+        notes = (*told_of_unasked(path, *texts, task), *told_of_others(path, symbol, *texts, task))
+        for note in (*notes, *told_of_users(self._repository, path, *texts)):
             self._notice(note)
         self._workspace.take(change_set(self._instruction.text, [change]))
         return f"{describe_planned(call)}: +{change.added_lines} -{change.removed_lines}"

@@ -94,6 +94,11 @@ def told_of_unasked(path: str, old: str, new: str, task: str) -> tuple[str, ...]
     )
 
 
+def broken_heads(path: str, old: str, new: str) -> tuple[str, ...]:
+    """Return the definitions whose heads change so that their users may have to follow, asked for or not."""
+    return tuple(dict.fromkeys(each.name for each in _changes(path, old, new, "") if each.breaks))
+
+
 def _changes(path: str, old: str, new: str, task: str) -> Iterator[Unasked]:
     before, after = heads_of(path, old), heads_of(path, new)
     said = _Said(task)

@@ -85,6 +85,7 @@ def test_code_that_is_to_be_replaced_is_taken_as_it_stands(root: Path, task: str
 def test_a_tool_is_kept_back_where_the_task_asks_for_more_than_it_does(root: Path) -> None:
     assert offers(root, "Add a parameter timeout to fetch with default 5", "parameter")
     assert not offers(root, "Give fetch a second parameter timeout and use it for the request", "parameter")
+    assert not offers(root, "Give fetch a parameter tries, default 1, and repeat it so many times", "parameter")
     assert not offers(root, "Give fetch a parameter loud, and leave the text out when it is False", "parameter")
 
 
@@ -100,6 +101,12 @@ def test_a_tool_is_offered_only_what_it_can_work_on(root: Path) -> None:
     task = "Add a parameter most to cut, default MOST"
     assert allows(root, task, planned("parameter", path="src/limits.py", symbol="cut", action="add", name="most"))
     assert not allows(root, task, planned("parameter", path="src/limits.py", symbol="MOST", action="add", name="most"))
+
+
+def test_another_languages_parameters_are_left_to_the_model(root: Path) -> None:
+    (root / "src" / "cut.go").write_text("package cut\n\nfunc Cut(a int) {}\n", encoding="utf-8")
+    assert not offers(root, "Give Cut a parameter most", "parameter")
+    assert offers(root, "Give Cut a parameter most", "rewrite")
 
 
 def test_a_new_name_is_no_target_and_an_ordinal_no_name(root: Path) -> None:

@@ -83,6 +83,19 @@ def test_what_a_new_version_adds_to_a_head_unasked_is_told_and_what_it_drops_is_
     assert "parameter count of retry is gone" in report.steps[-1].text
 
 
+def test_the_calls_of_a_function_whose_head_changes_are_told(root: Path) -> None:
+    (root / "app.py").write_text(f"{APP}\n\nagain = retry(1)\n", encoding="utf-8")
+    gone = GOOD.replace("(count)", "()").replace("count + 2", "2")
+    instruction = Instruction("remove the parameter count of retry", targets=("app.py:retry",))
+    with Change(root, instruction, [REWRITE, gone]) as change:
+        assert change.run().outcome == "applied"
+    assert any("these calls fit: app.py:13, use.py:3" in notice for notice in change.run_.notices)
+    (root / "app.py").write_text(APP, encoding="utf-8")
+    with Change(root, TASK, [REWRITE, GOOD]) as change:
+        change.run()
+    assert not any("calls fit" in notice for notice in change.run_.notices)
+
+
 def test_a_rename_takes_no_code_of_the_models(root: Path) -> None:
     rename = planned("rename", path="app.py", symbol="Session", new_name="Conversation")
     with Change(root, Instruction("rename Session to Conversation"), [rename]) as change:
