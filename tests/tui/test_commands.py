@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 from textual import events
-from textual.widgets import Footer, Input, SelectionList
+from textual.widgets import Footer, Input, OptionList, SelectionList
 from textual.widgets._footer import FooterKey
 from textual_diff_view import DiffView
 
@@ -25,7 +25,7 @@ from khepri.models.stores import Model
 from khepri.repo.root import Repository
 from khepri.tui.app import KhepriApp
 from khepri.tui.entries import UserEntry
-from khepri.tui.screens.picker import Picker
+from khepri.tui.screens.picker import Choice, Picker
 from khepri.tui.screens.review import ReviewScreen
 from khepri.tui.screens.stats import Stats
 from khepri.tui.start import Start
@@ -117,6 +117,29 @@ async def test_a_theme_is_taken_and_remembered(make_app: MakeApp) -> None:
         await pilot.press("ctrl+c")
         await wait_until(pilot, lambda: not isinstance(app.screen, Picker))
         assert app.is_running
+
+
+@pytest.mark.parametrize("again", ["enter", "escape", "click"])
+async def test_a_list_from_which_is_chosen_twice_at_once_goes_once(make_app: MakeApp, again: str) -> None:
+    app = make_app()
+    chosen: list[str | None] = []
+    async with running(app) as pilot:
+        await app.push_screen(Picker("Below", [Choice("a", "a")]), chosen.append)
+        picker = Picker("Above", [Choice("b", "b"), Choice("c", "c")])
+        await app.push_screen(picker, chosen.append)
+        options = picker.query_one(OptionList)
+        picker.choose()
+        match again:
+            case "enter":
+                picker.choose()
+            case "escape":
+                picker.action_cancel()
+            case "click":
+                picker.choose_clicked(OptionList.OptionSelected(options, options.get_option("c"), 1))
+        await pilot.pause()
+        assert chosen == ["b"]
+        assert isinstance(app.screen, Picker)
+        assert len(app.screen_stack) == 2
 
 
 async def test_keys_can_be_changed(make_app: MakeApp) -> None:

@@ -9,11 +9,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
 
 from khepri.repo.text import printable
+from khepri.tui.screens.modal import Modal
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Choice:
     """A few words in the line below it."""
 
 
-class Picker(ModalScreen[str | None]):
+class Picker(Modal[str | None]):
     """Lets the user choose; returns the value, or None if nothing was chosen."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

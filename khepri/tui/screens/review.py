@@ -11,7 +11,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Footer, Label, SelectionList
 from textual.widgets.selection_list import Selection
 
@@ -21,6 +20,7 @@ from khepri.edits.soundness import new_fault
 from khepri.errors import KhepriError
 from khepri.repo.text import counted, printable
 from khepri.tui.editor import edit_in_editor
+from khepri.tui.screens.modal import Modal
 from khepri.tui.widgets.diff import Diff
 
 _PAGE_HUNKS: Final = 20
@@ -34,7 +34,7 @@ class Hunks(SelectionList[Choice]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "select", "Take or leave", id="review.toggle")]
 
 
-class ReviewScreen(ModalScreen[None]):
+class ReviewScreen(Modal[None]):
     """Asks the user about a change; closing it rejects what has not been decided."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

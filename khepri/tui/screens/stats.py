@@ -6,16 +6,16 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Grid
-from textual.screen import ModalScreen
 from textual.widgets import Footer, Label
 from textual_plotext import PlotextPlot
 
 from khepri.agent.events import Finished
 from khepri.agent.words import describe_speed
 from khepri.repo.text import counted
+from khepri.tui.screens.modal import Modal
 
 
-class Stats(ModalScreen[None]):
+class Stats(Modal[None]):
     """The figures of a session, with a plot for each."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "dismiss", "Close", id="stats.close")]
