@@ -91,13 +91,19 @@ def overrides(workspace: Workspace, target: Target) -> list[str]:
     return sorted(found)
 
 
-def _class_of(name: "PyName") -> "AbstractClass":
-    return name.get_object().get_scope().parent.pyobject
+def _class_of(name: "PyName") -> "AbstractClass | None":
+    from rope.base.pyobjects import PyDefinedObject
+
+    found = name.get_object()
+    # A property is for rope what it returns.
+    return found.get_scope().parent.pyobject if isinstance(found, PyDefinedObject) else None
 
 
-def _is_below(pyclass: "AbstractClass", other: "AbstractClass") -> bool:
+def _is_below(pyclass: "AbstractClass | None", other: "AbstractClass | None") -> bool:
     from rope.base.pyobjects import AbstractClass
 
+    if not isinstance(pyclass, AbstractClass) or other is None:
+        return False
     queue, seen = [pyclass], []
     while queue:
         # What rope does not know is a base class of its own kind.

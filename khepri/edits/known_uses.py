@@ -57,6 +57,33 @@ class KnownUses:
                 found[starts[(node.end_lineno or 1) - 1] + len(row.decode())] = is_meant
         return found
 
+    def inferred(self, path: str, before: str, after: str) -> list[int]:
+        """Return the lines where a library has renamed uses by what it infers alone: on no object of a known class.
+
+        Args:
+            path: A Python file.
+            before: Its text.
+            after: What is proposed, line by line.
+        """
+        tree, then = (parsed(text.encode()) or ast.Module([], []) for text in (before, after))
+        known = {id(node) for node, _ in _typed(tree, self._name, ())} | {
+            id(node) for node in _on_super(tree, self._name)
+        }
+        left = {node.lineno for node in ast.walk(then) if isinstance(node, ast.Attribute) and node.attr == self._name}
+        found = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and node.attr == self._name and node.lineno not in left:
+                maker = node.value.func if isinstance(node.value, ast.Call) else node.value
+                is_own = isinstance(maker, ast.Name) and maker.id in ("self", "cls")
+                if id(node) not in known and not is_own and self._classes.meant(path, ast.unparse(maker)) is None:
+                    found.add(node.lineno)
+        return sorted(found)
+
+    def is_shared(self) -> bool:
+        """Tell if another class than those of the member has one of its name."""
+        others = (each for each in self._classes.naming(self._name.encode()) if each not in self._below_owners())
+        return any(self._classes.member(each, self._name) is not None for each in others)
+
     def _is_meant(self, one: Class) -> bool | None:
         """Tell if a class has the member, or another one of that name; None if neither."""
         if one in self._below_owners():

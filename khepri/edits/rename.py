@@ -73,6 +73,7 @@ def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refac
 
 def _in_family(workspace: Workspace, target: Target, new_name: str) -> Refactoring:
     """Rename a definition, and if it is a member of a class, those that stand for it in other classes."""
+    refuse_special(target.name)
     outside = check_outside(workspace, target, new_name)
     others = relatives(workspace, target)
     sharing = sharing_classes(target, others)
@@ -92,10 +93,30 @@ def _in_family(workspace: Workspace, target: Target, new_name: str) -> Refactori
         # What was left before may be renamed now, so that the last notes are the ones to tell.
         changes, notes = changes.merged(following.changes), following.notes
         followed.append(f"{each.path} {each.symbol}")
+    notes = (*notes, *_on_inferred(workspace, changes, target, sharing))
     if followed:
         also = f"{shown(followed)} {'is' if len(followed) == 1 else 'are'} renamed too: an object has one of them"
         notes = (also, *notes)
     return Refactoring(changes, (*outside, *notes))
+
+
+def _on_inferred(
+    workspace: Workspace, changes: ChangeSet, target: Target, sharing: frozenset[tuple[str, str]]
+) -> tuple[str, ...]:
+    """Return a note on uses that the library takes for the member's where those of another class may come too."""
+    known = KnownUses(workspace, target, sharing) if target.is_member and not is_private(target.name) else None
+    places: list[str] = []
+    for change in changes.files if known is not None else ():
+        if known is not None and change.path.endswith(".py") and change.before is not None and change.after is not None:
+            lines = known.inferred(change.path, decode(change.before).text, decode(change.after).text)
+            places += [f"{change.path}:{line}" for line in lines]
+    if known is None or not places or not known.is_shared():
+        return ()
+    owner, were = target.symbol.rpartition(".")[0], "was" if len(places) == 1 else "were"
+    return (
+        f"{shown(places)} may have other objects too, but {were} renamed as if of {owner}: "
+        f"see that no other .{target.name} is there",
+    )
 
 
 def _renamed(

@@ -93,3 +93,12 @@ def test_a_base_class_that_the_library_does_not_know_is_no_obstacle(tmp_path: Pa
     text = f"from unknown import Thing\n\n\n{text}"
     done = add_parameter(written(tmp_path, {"a.py": text}), "a.py", "A.go", "k", "0")
     assert done.changes.files[0].new_text == text.replace("go(self)", "go(self, k=0)")
+
+
+def test_a_property_of_an_unknown_type_has_parameters_all_the_same(tmp_path: Path) -> None:
+    text = (
+        "class A:\n    @property\n    def size(self, u=0):\n        return self.x\n\n\n"
+        "class B(A):\n    @property\n    def size(self, u=0):\n        return self.y\n"
+    )
+    done = add_parameter(written(tmp_path, {"a.py": text}), "a.py", "A.size", "k", "0")
+    assert "def size(self, u=0, k=0):" in done.changes.files[0].new_text

@@ -57,3 +57,20 @@ def test_a_member_is_renamed_on_objects_that_are_annotated_or_made(
     assert after == {"a.py": HOME.format(*names), "use.py": USE.format(*names)}
     (note,) = done.notes
     assert note == "2 uses of .run may mean something else and were left: use.py:9, use.py:14"
+
+
+def test_what_is_renamed_by_inference_alone_is_told_where_another_class_has_the_name(tmp_path: Path) -> None:
+    text = (
+        "class A:\n    def size(self):\n        return 1\n\n\nclass B:\n    def {0}(self):\n        return 2\n\n\n"
+        "class Both:\n    def __init__(self, flag):\n        self.part = B()\n"
+        "        if flag:\n            self.part = A()\n\n"
+        "    def use(self):\n        return self.part.size() + A().size()\n"
+    )
+    (tmp_path / "a.py").write_text(text.format("size"), encoding="utf-8")
+    done = rename(Workspace(Repository.open(tmp_path)), "a.py", "A.size", "length")
+    assert "self.part.length() + A().length()" in done.changes.files[0].new_text
+    assert done.notes == (
+        "a.py:18 may have other objects too, but was renamed as if of A: see that no other .size is there",
+    )
+    (tmp_path / "a.py").write_text(text.format("other"), encoding="utf-8")
+    assert not rename(Workspace(Repository.open(tmp_path)), "a.py", "A.size", "length").notes
