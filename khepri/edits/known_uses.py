@@ -79,6 +79,17 @@ class KnownUses:
                     found.add(node.lineno)
         return sorted(found)
 
+    def mixed(self, path: str, after: str) -> list[int]:
+        """Return the lines with uses that are left on what several classes make, one of them with the member."""
+        tree = parsed(after.encode()) or ast.Module([], [])
+        found = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and node.attr == self._name:
+                made = {self._classes.meant(path, each) for each in _makers(tree, node.value)}
+                if len(made) > 1 and made & self._below_owners():
+                    found.add(node.lineno)
+        return sorted(found)
+
     def is_shared(self) -> bool:
         """Tell if another class than those of the member has one of its name."""
         others = (each for each in self._classes.naming(self._name.encode()) if each not in self._below_owners())
@@ -94,6 +105,28 @@ class KnownUses:
         if self._having is None:
             self._having = {each for owner in self._owners for each in self._classes.below(owner)}
         return self._having
+
+
+def _makers(tree: ast.Module, value: ast.expr) -> set[str]:
+    """Return what the calls are of that make a variable, in its function, or an attribute of ``self``, in its class."""
+    match value:
+        case ast.Name():
+            kinds: tuple[type[ast.AST], ...] = _FUNCTIONS
+        case ast.Attribute(value=ast.Name(id="self")):
+            kinds = (ast.ClassDef,)
+        case _:
+            return set()
+    around = [each for each in ast.walk(tree) if isinstance(each, kinds) and _holds(each, value)]
+    found: set[str] = set()
+    for node in ast.walk(around[-1] if around else tree):
+        if isinstance(node, ast.Assign) and ast.unparse(value) in map(ast.unparse, node.targets):
+            values = [node.value.body, node.value.orelse] if isinstance(node.value, ast.IfExp) else [node.value]
+            found |= {ast.unparse(each.func) for each in values if isinstance(each, ast.Call)}
+    return found
+
+
+def _holds(node: ast.AST, inner: ast.expr) -> bool:
+    return getattr(node, "lineno", 0) <= inner.lineno <= (getattr(node, "end_lineno", 0) or 0)
 
 
 def _on_super(tree: ast.Module, name: str) -> Iterator[ast.Attribute]:

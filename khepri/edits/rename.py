@@ -105,18 +105,28 @@ def _on_inferred(
 ) -> tuple[str, ...]:
     """Return a note on uses that the library takes for the member's where those of another class may come too."""
     known = KnownUses(workspace, target, sharing) if target.is_member and not is_private(target.name) else None
-    places: list[str] = []
-    for change in changes.files if known is not None else ():
-        if known is not None and change.path.endswith(".py") and change.before is not None and change.after is not None:
-            lines = known.inferred(change.path, decode(change.before).text, decode(change.after).text)
-            places += [f"{change.path}:{line}" for line in lines]
-    if known is None or not places or not known.is_shared():
+    if known is None or not known.is_shared():
         return ()
-    owner, were = target.symbol.rpartition(".")[0], "was" if len(places) == 1 else "were"
-    return (
-        f"{shown(places)} may have other objects too, but {were} renamed as if of {owner}: "
-        f"see that no other .{target.name} is there",
-    )
+    after = {change.path: change for change in changes.files}
+    places, mixed, notes = [], [], []
+    for path in sorted({*after, *workspace.files()}):
+        change = after.get(path)
+        data = change.after if change is not None else workspace.read(path) if path.endswith(".py") else None
+        if not path.endswith(".py") or data is None or not (change is not None or target.name.encode() in data):
+            continue
+        text = decode(data).text
+        mixed += [f"{path}:{line}" for line in known.mixed(path, text)]
+        if change is not None and change.before is not None:
+            places += [f"{path}:{line}" for line in known.inferred(path, decode(change.before).text, text)]
+    if mixed:
+        notes.append(note_on_uses(target.name, mixed, is_unique=False))
+    if places:
+        owner, were = target.symbol.rpartition(".")[0], "was" if len(places) == 1 else "were"
+        notes.append(
+            f"{shown(places)} may have other objects too, but {were} renamed as if of {owner}: "
+            f"see that no other .{target.name} is there"
+        )
+    return tuple(notes)
 
 
 def _renamed(

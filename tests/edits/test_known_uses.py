@@ -74,3 +74,17 @@ def test_what_is_renamed_by_inference_alone_is_told_where_another_class_has_the_
     )
     (tmp_path / "a.py").write_text(text.format("other"), encoding="utf-8")
     assert not rename(Workspace(Repository.open(tmp_path)), "a.py", "A.size", "length").notes
+
+
+@pytest.mark.parametrize("made", ["a = A()\n{0}if flag:\n{0}    a = B()", "a = A() if flag else B()"])
+@pytest.mark.parametrize("name", ["self.part", "part"])
+def test_what_may_be_of_the_class_too_is_told_where_it_is_left(tmp_path: Path, made: str, name: str) -> None:
+    made = made.replace("a =", f"{name} =").replace("{0}", " " * 8)
+    text = (
+        "class A:\n    def size(self):\n        return 1\n\n\nclass B:\n    def size(self):\n        return 2\n\n\n"
+        f"class Both:\n    def use(self, flag):\n        {made}\n        return {name}.size()\n"
+    )
+    (tmp_path / "a.py").write_text(text, encoding="utf-8")
+    done = rename(Workspace(Repository.open(tmp_path)), "a.py", "A.size", "length")
+    line = text[: text.index(f"return {name}")].count("\n") + 1
+    assert any(f"a.py:{line}" in each for each in done.notes)
