@@ -26,7 +26,7 @@ from khepri.edits.outside_bases import check_outside
 from khepri.edits.private_names import is_inside_owner, is_private, refuse_outside_uses, with_outside_names
 from khepri.edits.reflection import loaded_uses, with_named_uses
 from khepri.edits.refusal import EditRefusedError, Refusal
-from khepri.edits.rename_notes import is_passed_at, note_on_uses, notes_on_rest, shown
+from khepri.edits.rename_notes import is_passed_at, note_on_uses, notes_on_inferred, notes_on_rest, shown
 from khepri.edits.rope_project import RopeProject
 from khepri.edits.soundness import check_sound
 from khepri.edits.stubs import with_stubs
@@ -93,40 +93,11 @@ def _in_family(workspace: Workspace, target: Target, new_name: str) -> Refactori
         # What was left before may be renamed now, so that the last notes are the ones to tell.
         changes, notes = changes.merged(following.changes), following.notes
         followed.append(f"{each.path} {each.symbol}")
-    notes = (*notes, *_on_inferred(workspace, changes, target, sharing))
+    notes = (*notes, *notes_on_inferred(workspace, changes, target, sharing))
     if followed:
         also = f"{shown(followed)} {'is' if len(followed) == 1 else 'are'} renamed too: an object has one of them"
         notes = (also, *notes)
     return Refactoring(changes, (*outside, *notes))
-
-
-def _on_inferred(
-    workspace: Workspace, changes: ChangeSet, target: Target, sharing: frozenset[tuple[str, str]]
-) -> tuple[str, ...]:
-    """Return a note on uses that the library takes for the member's where those of another class may come too."""
-    known = KnownUses(workspace, target, sharing) if target.is_member and not is_private(target.name) else None
-    if known is None or not known.is_shared():
-        return ()
-    after = {change.path: change for change in changes.files}
-    places, mixed, notes = [], [], []
-    for path in sorted({*after, *workspace.files()}):
-        change = after.get(path)
-        data = change.after if change is not None else workspace.read(path) if path.endswith(".py") else None
-        if not path.endswith(".py") or data is None or not (change is not None or target.name.encode() in data):
-            continue
-        text = decode(data).text
-        mixed += [f"{path}:{line}" for line in known.mixed(path, text)]
-        if change is not None and change.before is not None:
-            places += [f"{path}:{line}" for line in known.inferred(path, decode(change.before).text, text)]
-    if mixed:
-        notes.append(note_on_uses(target.name, mixed, is_unique=False))
-    if places:
-        owner, were = target.symbol.rpartition(".")[0], "was" if len(places) == 1 else "were"
-        notes.append(
-            f"{shown(places)} may have other objects too, but {were} renamed as if of {owner}: "
-            f"see that no other .{target.name} is there"
-        )
-    return tuple(notes)
 
 
 def _renamed(

@@ -4,7 +4,10 @@ import re
 from typing import Final
 
 from khepri.edits.change import ChangeSet
+from khepri.edits.known_uses import KnownUses
 from khepri.edits.leftovers import leftovers
+from khepri.edits.locate import Target
+from khepri.edits.private_names import is_private
 from khepri.edits.rope_project import RopeProject
 from khepri.edits.syntax import first_fault
 from khepri.edits.workspace import Workspace
@@ -33,6 +36,35 @@ def notes_on_rest(workspace: Workspace, project: RopeProject, changes: ChangeSet
         lines = "1 line" if len(places) == 1 else f"{len(places)} lines"
         notes.append(f"{name} also stands in strings or comments of {lines}, which were left: {shown(places)}")
     return notes
+
+
+def notes_on_inferred(
+    workspace: Workspace, changes: ChangeSet, target: Target, sharing: frozenset[tuple[str, str]]
+) -> tuple[str, ...]:
+    """Return a note on uses that the library takes for the member's where those of another class may come too."""
+    known = KnownUses(workspace, target, sharing) if target.is_member and not is_private(target.name) else None
+    if known is None or not known.is_shared():
+        return ()
+    after = {change.path: change for change in changes.files}
+    places, mixed, notes = [], [], []
+    for path in sorted({*after, *workspace.files()}):
+        change = after.get(path)
+        data = change.after if change is not None else workspace.read(path) if path.endswith(".py") else None
+        if not path.endswith(".py") or data is None or not (change is not None or target.name.encode() in data):
+            continue
+        text = decode(data).text
+        mixed += [f"{path}:{line}" for line in known.mixed(path, text)]
+        if change is not None and change.before is not None:
+            places += [f"{path}:{line}" for line in known.inferred(path, decode(change.before).text, text)]
+    if mixed:
+        notes.append(note_on_uses(target.name, mixed, is_unique=False))
+    if places:
+        owner, were = target.symbol.rpartition(".")[0], "was" if len(places) == 1 else "were"
+        notes.append(
+            f"{shown(places)} may have other objects too, but {were} renamed as if of {owner}: "
+            f"see that no other .{target.name} is there"
+        )
+    return tuple(notes)
 
 
 def is_passed_at(changes: ChangeSet, at: str, name: str) -> bool:
