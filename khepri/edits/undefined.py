@@ -58,7 +58,7 @@ def refuse_undefined(path: str, old: str, new: str) -> None:
         raise EditRefusedError(
             Refusal.MALFORMED,
             f"nothing defines {name} in {path}",
-            f"do without {name}, or write the import that it needs in a line of its own before the code",
+            f"write the definition of {name}, or its import, before the code in the same fence, or do without {name}",
         )
 
 
