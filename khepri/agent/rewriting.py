@@ -3,6 +3,7 @@
 The fence's first line is given, so that the target is one that exists; its last one ends the turn. Nothing is written.
 """
 
+import builtins
 import json
 import re
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from khepri.agent.generation import Writer
 from khepri.agent.new_names import opening_rule
 from khepri.agent.prompt import Prompt
 from khepri.agent.protocol import ToolCall
+from khepri.agent.task_reading import spelled_as_names
 from khepri.config import EditForm
 from khepri.edits.blocks import with_blocks
 from khepri.edits.change import FileChange
@@ -31,6 +33,7 @@ WARMER: Final = 0.4
 """By how much each further try is freer: at temperature 0 it would be the same again."""
 _OF_HEADS: Final = re.compile(r"\b(?:argument|parameter|keyword|coroutine|await|attribute)", re.IGNORECASE)
 _TRIED_CHARS: Final = 800
+_WORD: Final = re.compile(r"\w+")
 _SENTENCE: Final = "start: /[^\\n]{1,400}/"
 _SENTENCE_TOKENS: Final = 96
 _TEMPLATES: Final = {
@@ -137,8 +140,15 @@ class Rewriting:
         """Return the grammar of what the model writes: blocks, or code whose head is known where its language is."""
         if self._form is EditForm.BLOCKS:
             return block_grammar(target)
-        is_head_known = target.kind in ("function", "method", "class") and target.source.path.endswith(".py")
-        return fence_grammar(target, opening_rule(target.name, target.kind) if is_head_known else "")
+        is_definition = target.kind in ("function", "method", "class") and target.source.path.endswith(".py")
+        if not is_definition or self._speaks_of_more(target):
+            return fence_grammar(target)
+        return fence_grammar(target, opening_rule(target.name, target.kind))
+
+    def _speaks_of_more(self, target: Target) -> bool:
+        """Tell if the task has a name for something that is not there, which may be to stand before the target."""
+        there = {*_WORD.findall(target.text), *_WORD.findall(target.label), *dir(builtins)}
+        return any(not there.issuperset(_WORD.findall(name)) for name in spelled_as_names(self._task))
 
     def _thought(self, prompt: Prompt, target: Target, failure: Failure | None, try_: int) -> Prompt:
         """Return a conversation in which the model has said what has to change before it writes the code."""

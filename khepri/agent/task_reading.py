@@ -99,7 +99,7 @@ def candidates(repository: Repository, task: str, cache_dir: Path | None) -> tup
 
 def named(found: Sequence[Candidate], task: str) -> Sequence[Candidate]:
     """Return the definitions that a task names outright, with the files it names; all of them if it names none."""
-    words = {word for word in WORD.findall(task) if _weight(word, task) > 1 or _stands_as_target(word, task)}
+    words = spelled_as_names(task) | {word for word in WORD.findall(task) if _stands_as_target(word, task)}
     named = [each for each in found if each.symbol and {each.symbol, each.symbol.rpartition(".")[2]} & words]
     return [*named, *(each for each in found if not each.symbol)] if named else found
 
@@ -173,6 +173,11 @@ def possible_names(task: str, found: Sequence[Candidate]) -> list[str]:
     # A name that is spelled like one, or stands where a name stands, leaves ordinary words no place.
     likely = [word for word in fresh if _weight(word, task) > 1 or _stands_as_name(word, task)]
     return likely or fresh
+
+
+def spelled_as_names(task: str) -> set[str]:
+    """Return the words of a task that are names for sure: in backticks, called, or spelled as only code is."""
+    return {word for word in WORD.findall(task) if _weight(word, task) > 1}
 
 
 def is_called(candidate: Candidate, name: str) -> bool:

@@ -3,12 +3,11 @@
 Nothing is ever drawn over: what was printed stays, and each thing is said once. The commands are those of the app.
 """
 
-import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -51,6 +50,7 @@ from khepri.cli.change_input import ask_about
 from khepri.cli.config import as_answer
 from khepri.cli.interactive import check_machine, open_conversation
 from khepri.cli.spoken import spoken
+from khepri.cli.task_input import interrupt_calls
 from khepri.config import Loaded, Value
 from khepri.errors import CancelledError, KhepriError, UsageError
 from khepri.models.stores import find
@@ -130,7 +130,7 @@ class _Talk:
             if not line[1:].strip():
                 raise UsageError("there is no command", "such as: !git status")
             cancelled = threading.Event()
-            with _interrupts(cancelled.set):
+            with interrupt_calls(cancelled.set):
                 ran = self._conversation.run_shell(line[1:].strip(), cancelled)
             if cancelled.is_set() and _shows_interrupts():
                 _say("")
@@ -205,7 +205,7 @@ def _follow(task: Task) -> None:
         printer.is_within_line |= _shows_interrupts()
         task.cancel()
 
-    with _interrupts(stop):
+    with interrupt_calls(stop):
         try:
             for event in task.events():
                 printer.handle(event)
@@ -284,21 +284,6 @@ class _Printer:
         sys.stdout.write(text)
         sys.stdout.flush()
         self.is_within_line = not text.endswith("\n") if text else self.is_within_line
-
-
-@contextmanager
-def _interrupts(cancel: Callable[[], None]) -> Iterator[None]:
-    """Let an interrupt end the task in good order; a second one ends the program."""
-
-    def stop(*_: object) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        cancel()
-
-    before = signal.signal(signal.SIGINT, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _shows_interrupts() -> bool:

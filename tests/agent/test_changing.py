@@ -67,6 +67,14 @@ def test_a_function_is_written_anew_reviewed_written_and_taken_back(root: Path) 
     assert text(root) == APP
 
 
+def test_what_a_task_names_besides_may_stand_before_what_is_written_anew(root: Path) -> None:
+    before = GOOD.replace("def retry(count)", "class Count(int): ...\n\n\ndef retry(count)")
+    task = Instruction("retry should add 2 to a Count, a class defined before it")
+    with Change(root, task, [REWRITE, before]) as change:
+        assert change.run().outcome == "applied"
+    assert "class Count(int): ...\n\n\ndef retry(count)" in text(root)
+
+
 def test_what_a_new_version_adds_to_a_head_unasked_is_told_and_what_it_drops_is_tried_again(root: Path) -> None:
     adds = GOOD.replace("(count)", "(count, step=2)")
     with Change(root, TASK, [REWRITE, adds]) as change:
