@@ -320,7 +320,9 @@ def _identity(model: Path, settings: EngineSettings, target: Backend) -> str:
     threads = settings.threads or describe_cpu().physical_cores
     parts = (
         describe_cpu().fingerprint,
-        # One version may be compiled anew, for more of the processor: that rounds otherwise, and takes another time.
+        target.capabilities.library,
+        ",".join(target.capabilities.features),
+        # One version may be compiled anew, with other flags: that rounds otherwise, and takes another time.
         library_build(target.capabilities.backend),
         f"{model.name} {status.st_size} {status.st_mtime_ns}",
         f"threads {threads}",
