@@ -82,7 +82,7 @@ def _interpreted(known: Interpreter, words: Sequence[Word], given: Word | None) 
                 module = rest[0].text if rest else ""
                 if module in CODE_MODULES:
                     return code
-                return _made(rest, given) if module in RUNS_FOLDERS else None
+                return _module(rest) + ((_made(rest, given) if module in RUNS_FOLDERS else None) or Reading())
             if letter in known.valued:
                 place += not word.text[at:]
                 break
@@ -92,6 +92,16 @@ def _interpreted(known: Interpreter, words: Sequence[Word], given: Word | None) 
     if script is None or _INPUT.fullmatch(script.text):
         return _unseen(given)
     return None if script.is_literal and stays_inside(script) else _elsewhere(script)
+
+
+def _module(words: Sequence[Word]) -> Reading:
+    """Return what a module is that is run, and one that it is told to run: mostly the program of the same name."""
+    if not words:
+        return Reading()
+    if not words[0].is_literal:
+        return OPAQUE
+    begins = [0, *(place for place in range(1, len(words)) if words[place - 1].text == "-m")]
+    return Reading(guesses=tuple((Word(words[at].text.partition(".")[0], True), *words[at + 1 :]) for at in begins))
 
 
 def _elsewhere(script: Word) -> Reading:

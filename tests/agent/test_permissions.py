@@ -268,6 +268,24 @@ def test_a_denied_subcommand_is_found_behind_options_and_variables(command: str)
     assert rules.command("git pull && git status $X").verdict is Verdict.ALLOW
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python -m pytest -q",
+        "python3.11 -Bm pytest",
+        "python -mpytest",
+        "env A=b timeout 3 python -m pytest.__main__ -q",
+        "python -m coverage run -m pytest -q",
+        "bash -c 'python -m pytest'",
+    ],
+)
+def test_a_denied_program_is_denied_as_a_module_of_python_too(command: str) -> None:
+    rules = Permissions([rule(Verdict.ALLOW, "command *"), rule(Verdict.DENY, "command pytest")])
+    assert rules.command(command).verdict is Verdict.DENY
+    for other in ("python -m build pytest", "python check.py pytest", "python -m unittest"):
+        assert rules.command(other).verdict is Verdict.ALLOW
+
+
 def test_a_program_is_allowed_by_its_very_path_and_denied_in_any_place() -> None:
     rules = Permissions([rule(Verdict.ALLOW, "command pytest"), rule(Verdict.ALLOW, "command ./check.sh")])
     assert rules.command("./check.sh -v").verdict is Verdict.ALLOW
@@ -352,6 +370,7 @@ ALLOWED = (
             "git -C /e status",
         ),
         *("python /tmp/x.py", "bash ../x.sh", ". /e/x", "python <<< 'print(1)'", "python", "node < f", "python $X"),
+        "python -m $X",
         *("python -mtimeit x", "python -m pdb x.py", "python -Xdev -c x"),
         *("at -f f now", "at now", "crontab f", "crontab -r", "systemd-run x", "ssh host x", "ssh host"),
         *("sed 's/x/y/e' f", "sed -n '1e' f", "sed -e p -e 's|a|b|w f' f", "sed -f f g", "sed '/a/,$ s/b/c/gme' f"),
