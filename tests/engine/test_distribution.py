@@ -37,6 +37,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 DRAWS = 20_000
 LENGTH = 4
+OF_ANOTHER = 0.05
 SETTINGS = [
     SamplingParams(0.8, top_k=3),
     SamplingParams(1.5, top_k=5, top_p=0.7),
@@ -60,8 +61,14 @@ def drafter_model(tmp_path: Path) -> RememberedBackend:
     return load(tmp_path, seed=8)
 
 
-def load(folder: Path, seed: int) -> RememberedBackend:
-    path = write_tiny_model(folder / "tiny.gguf", seed=seed)
+@pytest.fixture
+def kindred_model(tmp_path: Path) -> RememberedBackend:
+    """A model that often agrees with the target, but gives its tokens other probabilities."""
+    return load(tmp_path, seed=7, of_another=OF_ANOTHER)
+
+
+def load(folder: Path, seed: int, of_another: float = 0.0) -> RememberedBackend:
+    path = write_tiny_model(folder / "tiny.gguf", seed=seed, of_another=of_another)
     return RememberedBackend(LlamaCppBackend(LoadOptions(path, 768, threads=1, batch_tokens=512)))
 
 
@@ -190,13 +197,14 @@ def test_speculation_leaves_the_distribution_as_it_is(
 
 @pytest.mark.parametrize("params", SETTINGS, ids=str)
 def test_a_drafting_model_leaves_the_distribution_as_it_is(
-    target: RememberedBackend, drafter_model: RememberedBackend, params: SamplingParams
+    target: RememberedBackend, kindred_model: RememberedBackend, params: SamplingParams
 ) -> None:
-    drafter = ModelDrafter(drafter_model, target.vocabulary, 128, lambda: 0.0)
+    drafter = ModelDrafter(kindred_model, target.vocabulary, 128, lambda: 0.0)
     found = sample(target, [drafter], params, prompt_of(target))
     assert deviation(found.counts, probabilities(target, params, LENGTH, no_constraint, prompt_of(target))) < 5
     assert found.widest == 2
     assert found.refused > DRAWS / 10
+    assert found.accepted > DRAWS / 10
 
 
 @pytest.mark.parametrize("draft", [DraftMode.OFF, DraftMode.ALL])
@@ -232,6 +240,24 @@ def test_this_test_would_notice_a_loop_that_keeps_every_draft(
     found = sample(target, [FunctionDrafter(likely_guess(target))], params, prompt_of(target), draws=DRAWS // 10)
     expected = probabilities(target, params, LENGTH, no_constraint, prompt_of(target))
     assert 100 < deviation(found.counts, expected) < float("inf")
+
+
+# Under the third, what a model drafts and the target could say is as likely for both.
+@pytest.mark.parametrize("params", SETTINGS[:2], ids=str)
+def test_this_test_would_notice_a_loop_that_keeps_what_a_model_drafts_wherever_the_target_could_have_said_it(
+    target: RememberedBackend,
+    kindred_model: RememberedBackend,
+    params: SamplingParams,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def keep_possible(p: Distribution, drafted: int, q: Distribution | None, random: np.random.Generator) -> int:
+        return drafted if drafted in p.ids else verify(p, drafted, q, random)
+
+    monkeypatch.setattr("khepri.engine.generate.verify", keep_possible)
+    drafter = ModelDrafter(kindred_model, target.vocabulary, 128, lambda: 0.0)
+    found = sample(target, [drafter], params, prompt_of(target), draws=DRAWS // 10)
+    expected = probabilities(target, params, LENGTH, no_constraint, prompt_of(target))
+    assert 20 < deviation(found.counts, expected) < float("inf")
 
 
 def test_this_test_would_notice_a_loop_that_checks_the_first_token_of_a_draft_only(

@@ -32,12 +32,24 @@ def byte_alphabet() -> dict[int, str]:
     return {byte: chr(byte) for byte in printable} | {byte: chr(256 + index) for index, byte in enumerate(others)}
 
 
-def write_tiny_model(path: Path, *, seed: int = 7, heads: int = _HEADS) -> Path:
-    """Write a llama model to ``path`` and return the path."""
+def write_tiny_model(path: Path, *, seed: int = 7, heads: int = _HEADS, of_another: float = 0.0) -> Path:
+    """Write a llama model to ``path`` and return the path.
+
+    Args:
+        path: The file.
+        seed: Chooses the weights.
+        heads: Attention heads.
+        of_another: The share of the weights of the next seed in its own: the more, the less the two models agree.
+    """
     writer = gguf.GGUFWriter(path, "llama")
     _describe_attention(writer, heads)
     n_vocab = _describe_vocabulary(writer)
-    return _finish(writer, path, _attention_weights(n_vocab, np.random.default_rng(seed)))
+    weights = _attention_weights(n_vocab, np.random.default_rng(seed))
+    other = _attention_weights(n_vocab, np.random.default_rng(seed + 1))
+    mixed = {
+        name: ((1 - of_another) * own + of_another * other[name]).astype(own.dtype) for name, own in weights.items()
+    }
+    return _finish(writer, path, mixed)
 
 
 def write_tiny_sentencepiece_model(path: Path, *, seed: int = 7) -> Path:
