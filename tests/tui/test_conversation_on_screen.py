@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
+from textual.color import Color
 from textual.geometry import Offset
 from textual.selection import SELECT_ALL, Selection
 
@@ -15,6 +16,7 @@ from khepri.agent.events import Finished, Timing, ToolFinished, Usage
 from khepri.agent.recording import Recording, new_path
 from khepri.agent.task import Question
 from khepri.tui.entries import AnswerEntry, MarkdownEntry, NoteEntry, StepEntry, UserEntry
+from khepri.tui.paint import Tone
 from khepri.tui.widgets.transcript import Transcript
 from tests.support.lasting import LASTING
 from tests.tui.conftest import MakeApp, running, wait_until
@@ -199,6 +201,38 @@ async def test_a_selection_may_begin_and_end_where_nothing_is_written(
         app.screen.selections = {app.transcript: Selection(start, end)}
         lines(app.transcript)
         assert (app.screen.get_selected_text() or "").rstrip("\n") == copied
+
+
+@pytest.mark.parametrize("theme", ["khepri-dark", "khepri-light", "khepri-contrast", "nord", "solarized-light"])
+async def test_what_is_selected_can_be_read_in_every_theme(make_app: MakeApp, theme: str) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        app.theme = theme
+        notes = [NoteEntry("told", tone) for tone in Tone]
+        app.transcript.show_only([UserEntry("why"), MarkdownEntry("*So* `it`:\n\n```python\nz = 3\n```"), *notes])
+        await pilot.pause()
+        app.screen.selections = {app.transcript: SELECT_ALL}
+        await pilot.pause()
+        segments = [each for y in range(20) for each in app.transcript.render_line(y) if each.text.strip()]
+        told = {each.text.strip() for each in segments}
+        assert {"why", "So", "it", "z", "told"} <= told
+        for segment in segments:
+            assert segment.style is not None
+            assert segment.style.color is not None
+            assert segment.style.bgcolor is not None
+            ink, paper = map(Color.from_rich_color, (segment.style.color, segment.style.bgcolor))
+            assert contrast(ink, paper) > 3, segment
+
+
+def contrast(one: Color, other: Color) -> float:
+    """Return the contrast of two colours as the WCAG defines it."""
+
+    def luminance(color: Color) -> float:
+        parts = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in color.normalized)
+        return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), parts, strict=True))
+
+    darker, lighter = sorted((luminance(one), luminance(other)))
+    return (lighter + 0.05) / (darker + 0.05)
 
 
 @pytest.mark.parametrize("width", [100, 60])

@@ -51,7 +51,7 @@ class Transcript(ScrollView, can_focus=True):
         Binding("end", "follow", "End", id="transcript.end", show=False),
     ]
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"transcript--marked"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"transcript--marked", "transcript--selected"}
 
     class Left(Message):
         """The user wants to write again."""
@@ -254,7 +254,7 @@ class Transcript(ScrollView, can_focus=True):
         length = strip.cell_length
         start = cell_len(strip.text[: span[0]])
         end = length if span[1] == -1 else cell_len(strip.text[: span[1]])
-        style = self.screen.get_component_rich_style("screen--selection")
+        style = self.get_component_rich_style("transcript--selected")
         before, chosen, after = strip.crop(0, start), strip.crop(start, end), strip.crop(end, length)
         lit = Strip([Segment(text, (own or Style()) + style) for text, own, _ in chosen], chosen.cell_length)
         return Strip.join([before, lit, after])
