@@ -8,7 +8,7 @@ from khepri.edits.inline_calls import calls_of, passed
 
 FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_SCOPES: Final = (*FUNCTIONS, *_COMPREHENSIONS, ast.ClassDef)
+SCOPES: Final = (*FUNCTIONS, *_COMPREHENSIONS, ast.ClassDef)
 
 
 def clashing_call(
@@ -32,13 +32,13 @@ def clashing_call(
         SyntaxError: The file is no Python.
     """
     own = {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)}
-    bound = {name for statement in function.body for node in ast.walk(statement) for name in _bound_by(node)}
+    bound = {name for statement in function.body for node in ast.walk(statement) for name in names_bound_by(node)}
     free = _used(function.body) - own - bound
     free |= _used([each for each in (*function.args.defaults, *function.args.kw_defaults) if each is not None])
     foreign = {name for name, is_same in (known or {}).items() if not is_same} & free
     for call, parents in calls_of(text, meant):
         taken = set(foreign)
-        scopes = [each for each in parents if isinstance(each, _SCOPES)]
+        scopes = [each for each in parents if isinstance(each, SCOPES)]
         for scope in scopes:
             if definition is not None and _encloses(scope, definition):
                 break
@@ -61,15 +61,15 @@ def bound_in(scope: ast.AST) -> set[str]:
     queue = list(ast.iter_child_nodes(scope))
     while queue:
         node = queue.pop()
-        found.update(_bound_by(node))
+        found.update(names_bound_by(node))
         if isinstance(node, ast.Global | ast.Nonlocal):
             elsewhere.update(node.names)
-        if not isinstance(node, _SCOPES):
+        if not isinstance(node, SCOPES):
             queue += ast.iter_child_nodes(node)
     return found - elsewhere
 
 
-def _bound_by(node: ast.AST) -> Iterator[str]:
+def names_bound_by(node: ast.AST) -> Iterator[str]:
     """Yield the names that a node binds."""
     match node:
         case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):

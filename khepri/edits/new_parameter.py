@@ -6,6 +6,7 @@ import keyword
 
 from khepri.edits.captured import check_captured
 from khepri.edits.change import ChangeSet, change_set
+from khepri.edits.definition_time import missing_at_definition
 from khepri.edits.families import family_of
 from khepri.edits.imports import star_sources
 from khepri.edits.inline_names import FUNCTIONS, bound_in, top_level_names
@@ -61,11 +62,12 @@ def _added(
         label = definitions[0].target.label
         if not lacking:
             continue
-        if member is not family[0] and not (member.is_override and _knows(lacking[0].text, text)):
+        if member is not family[0] and not (member.is_override and all(_knows(each, text) for each in lacking)):
             left.append(label)
             continue
         for each in lacking:
             _refuse_taking_over(each, name)
+            _refuse_missing(each, text)
         notes += [*check_captured(workspace, lacking, name)]
         if member is not family[0]:
             followed.append(label)
@@ -97,17 +99,31 @@ def _refuse_taking_over(definition: Definition, name: str) -> None:
         )
 
 
+def _refuse_missing(definition: Definition, parameter: str) -> None:
+    """Refuse a default or a type that Python would look for before it is there."""
+    if (missing := missing_at_definition(definition, parameter)) is None:
+        return
+    name, why = missing
+    raise EditRefusedError(
+        Refusal.NOT_POSSIBLE,
+        f"Python evaluates {parameter} where it defines {definition.target.label}, at line {definition.node.lineno}, "
+        f"and {name} {why}",
+        f"put {name} above the function first, or use None as the default; a type can stand in quotes",
+    )
+
+
 def _bound(tree: ast.Module) -> set[str]:
     return top_level_names(tree) | {
         name for node in ast.walk(tree) if isinstance(node, FUNCTIONS) for name in bound_in(node)
     }
 
 
-def _knows(text: str, parameter: str) -> bool:
-    """True if every name in the annotation and the default of a parameter stands in a file, or is Python's own."""
+def _knows(definition: Definition, parameter: str) -> bool:
+    """True if a function can have a parameter: each name in it stands in its file, above, or is Python's own."""
     function = ast.parse(f"def f({parameter}): ...")
     names = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
-    return all(hasattr(builtins, name) or uses_of(text, name) for name in names)
+    is_known = all(hasattr(builtins, name) or uses_of(definition.text, name) for name in names)
+    return is_known and missing_at_definition(definition, parameter) is None
 
 
 def _as_meant(default: str, text: str) -> str:

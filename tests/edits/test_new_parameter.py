@@ -150,3 +150,55 @@ def test_a_parameter_takes_no_name_that_the_body_has_for_something_else(tmp_path
 def test_a_parameter_may_have_the_name_that_a_body_lacks(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("def f(a):\n    return a + b\n", encoding="utf-8")
     assert "def f(a, b=0)" in texts(add_parameter(workspace(tmp_path), "a.py", "f", "b", "0"))["a.py"]
+
+
+@pytest.mark.parametrize(
+    ("text", "symbol", "why"),
+    [
+        ("def f(): ...\n\n\nK = 1\n", "f", "K is made at line 4 only"),
+        ("def f(): ...\n\n\ndef K(): ...\n", "f", "K is made at line 4 only"),
+        ("class K:\n    def f(self): ...\n", "K.f", "K is made at line 2 only"),
+        ("K = 1\n\n\nclass A:\n    def f(self): ...\n\n    K = 2\n", "A.f", "K is made at line 7 only"),
+        (
+            "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    from x import K\n\n\ndef f(): ...\n",
+            "f",
+            "K is not",
+        ),
+        ("def g():\n    global K\n    K = 1\n\n\ndef f(): ...\n", "f", "K is made by a function only"),
+        ("@K.x\ndef f(): ...\n\n\nK = 1\n", "f", "K is made at line 5 only"),
+    ],
+)
+def test_a_default_that_is_not_there_yet_is_refused(tmp_path: Path, text: str, symbol: str, why: str) -> None:
+    (tmp_path / "a.py").write_text(text, encoding="utf-8")
+    with pytest.raises(EditRefusedError, match=why):
+        add_parameter(workspace(tmp_path), "a.py", symbol, "p", "K")
+    with pytest.raises(EditRefusedError, match=why):
+        add_parameter(workspace(tmp_path), "a.py", symbol, "p", "None", "list[K]")
+
+
+@pytest.mark.parametrize(
+    ("text", "symbol", "default", "annotation"),
+    [
+        ("K = 1\n\n\ndef f(): ...\n", "f", "K", "K"),
+        ("try:\n    import K\nexcept ImportError:\n    K = None\n\n\ndef f(): ...\n", "f", "K", ""),
+        ("class A:\n    K = 2\n\n    def f(self): ...\n", "A.f", "K", ""),
+        ("from x import *\n\n\ndef f():\n    return K\n", "f", "K", ""),
+        ("def f(): ...\n\n\nK = 1\n", "f", "lambda: K", "'K'"),
+        ("from __future__ import annotations\n\n\ndef f(): ...\n\n\nclass K: ...\n", "f", "None", "K"),
+    ],
+)
+def test_a_default_that_is_there_is_added(
+    tmp_path: Path, text: str, symbol: str, default: str, annotation: str
+) -> None:
+    (tmp_path / "a.py").write_text(text, encoding="utf-8")
+    written = f"p: {annotation} = {default}" if annotation else f"p={default}"
+    assert written in texts(add_parameter(workspace(tmp_path), "a.py", symbol, "p", default, annotation))["a.py"]
+
+
+def test_a_method_that_overrides_stays_where_the_default_is_made_further_down(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("K = 1\n\n\nclass A:\n    def f(self): ...\n", encoding="utf-8")
+    far = "import a\n\n\nclass B(a.A):\n    def f(self): ...\n\n\nfrom a import K\n"
+    (tmp_path / "b.py").write_text(far, encoding="utf-8")
+    done = add_parameter(workspace(tmp_path), "a.py", "A.f", "p", "K")
+    assert set(texts(done)) == {"a.py"}
+    assert any("b.py B.f of the same family stays without p" in note for note in done.notes)
