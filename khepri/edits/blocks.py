@@ -35,7 +35,7 @@ def with_blocks(target: Target, written: str, task: str, failure: str = "") -> F
     lines[target.start_line - 1 : target.end_line] = part.split("\n")
     text = "\n".join(lines) if target.symbol else part
     check_changed(source.text, text)
-    check_complete(source.text, text)
+    check_complete(source.text, text, task)
     check_syntax(source.path, source.text, text)
     check_kept(source.path, source.text, text, task)
     check_bounds(target, part, text, task, failure)

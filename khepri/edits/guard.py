@@ -22,14 +22,24 @@ _LEFT_OUT: Final = re.compile(
     r"(?:code|implementation|logic|methods?|functions?|body|lines)"
     r"|(?:code|implementation|logic|body|everything else|unchanged) (?:unchanged|omitted|as before|goes here|stays)"
     r"|(?:your|add|put|insert) (?:\w+ ){0,2}(?:code|logic|implementation) here"
-    r"|to be implemented|not shown"
+    r"|to be implemented|not shown|(?:code|implementation|logic|function|method) continues"
+    r"|(?:todo|fixme)\b.{0,40}\b(?:implement|rest|remaining|finish|complete|fill)\w*"
+    r"|implement (?:the |this )?(?:rest|remaining|remainder)|for brevity"
+    r"|(?:keep|leave)s? (?:everything|all|the rest|the others?)(?: \w+){0,3} (?:same|unchanged|as)"
     r")",
     re.IGNORECASE,
 )
-_MARKED: Final = re.compile(r"^\s*(?:#|//|/\*+|\*|<!--|--|;|\[?\s*(?:\.\.\.|…))")
+_MARKED: Final = re.compile(
+    r"^\s*(?:(?:pass|return(?: None| null)?);?\s*)?(?:#|//|/\*+|\*|<!--|--|;|\[?\s*(?:\.\.\.|…))"
+)
 _BARE_DOTS: Final = re.compile(
     r"^\s*(?:(?:#|//)\s*)?(?:\.\.\.|…)\s*$|^\s*(?:#|//)\s*(?:unchanged|omitted)\.?\s*$", re.IGNORECASE
 )
+_NOT_YET: Final = re.compile(
+    r"""^\s*(?:raise NotImplementedError\b|throw new Error\(["'`]not (?:yet )?implemented|(?:todo|unimplemented)!\()""",
+    re.IGNORECASE,
+)
+_OF_NOT_YET: Final = re.compile(r"not\W*(?:yet\W*)?implemented|abstract|stub|todo|subclass|overrid", re.IGNORECASE)
 _RULES: Final = frozenset({".khepri/permissions.toml", ".khepri/config.toml", ".khepriignore"})
 _LEAST_LINES: Final = 6
 _MOST_SHRINKAGE: Final = 0.5
@@ -67,19 +77,23 @@ def check_changed(old: str, new: str) -> None:
         )
 
 
-def check_complete(old: str, new: str) -> None:
+def check_complete(old: str, new: str, task: str = "") -> None:
     """Make sure that a new text of a file or a definition leaves no code out.
 
     Args:
         old: The text that is replaced.
         new: The text that the model wrote for it.
+        task: What the user asked for; a task that speaks of such code may have it.
 
     Raises:
         EditRefusedError: It says that it leaves code out.
     """
     known = Counter(line.strip() for line in old.split("\n"))
     for number, line in enumerate(new.split("\n"), start=1):
-        if not known[line.strip()] and _leaves_out(line):
+        if known[line.strip()]:
+            continue
+        is_left_open = old and _NOT_YET.match(line) and not _OF_NOT_YET.search(task)
+        if _leaves_out(line) or is_left_open:
             raise EditRefusedError(
                 Refusal.PLACEHOLDER,
                 f"line {number} leaves code out: {line.strip()[:60]!r}",

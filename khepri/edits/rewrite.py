@@ -43,7 +43,7 @@ def rewritten(target: Target, written: str, task: str, failure: str = "") -> Fil
         code = in_style_of(source.text, code)
         new_text = code + ("\n" if source.text.endswith("\n") or not source.text else "")
         check_changed(source.text, new_text)
-        check_complete(source.text, new_text)
+        check_complete(source.text, new_text, task)
         check_syntax(source.path, source.text, new_text)
         new_text = with_missing(source.path, source.text, new_text)
         check_kept(source.path, source.text, new_text, task)
@@ -55,7 +55,7 @@ def rewritten(target: Target, written: str, task: str, failure: str = "") -> Fil
         # An import that the old code lacks is a change of its own.
         if not other_imports and not any(_serves(line, code) for line in imports):
             check_changed(target.text, code)
-        check_complete(target.text, code)
+        check_complete(target.text, code, task)
         lines = source.text.split("\n")
         lines[target.start_line - 1 : target.end_line] = code.split("\n")
         new_text = with_other_imports(source.path, with_imports("\n".join(lines), imports), other_imports)

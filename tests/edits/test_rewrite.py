@@ -80,6 +80,16 @@ def test_imports_before_a_function_go_to_the_top(root: Path) -> None:
             "x",
             Refusal.PLACEHOLDER,
         ),
+        *(
+            ("App.run", RUN.replace("print(total)", line), "x", Refusal.PLACEHOLDER)
+            for line in (
+                "# TODO: implement the rest",
+                "# Keep everything else the same",
+                "# Implementation continues",
+                "pass  # unchanged code",
+                "raise NotImplementedError",
+            )
+        ),
         ("App.run", "    def run(self, count):\n        return 1", "x", Refusal.SHRINKAGE),
         ("App", "class App:\n" + RUN, "x", Refusal.SHRINKAGE),
         ("App.run", RUN.replace("count):", "count:"), "x", Refusal.SYNTAX),
@@ -95,6 +105,11 @@ def test_each_guard_has_its_reason(root: Path, symbol: str, written: str, task: 
     assert caught.value.reason is reason
     assert caught.value.message
     assert caught.value.hint
+
+
+def test_what_is_to_be_left_open_may_be(root: Path) -> None:
+    written = RUN.replace("print(total)", 'raise NotImplementedError("later")')
+    assert rewritten(target(root, "App.run"), written, "run should raise NotImplementedError behind the loop").after
 
 
 def test_code_behind_an_import_passes_the_same_guards(root: Path) -> None:

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from khepri.edits.change import FileChange
 from tests.eval.edits.__main__ import EditTask, is_sound, load_tasks, make_copy, passes
+from tests.eval.edits.unrelated import unrelated_lines
 
 TASKS = load_tasks()
 
@@ -28,3 +30,17 @@ def test_a_change_that_was_not_promised_is_no_sound_one() -> None:
     assert not is_sound(before, {**before, "b.py": b"b = 2\n"}, {})
     assert not is_sound(before, {**before, "a.py": b"a =\n"}, {"a.py": b"a =\n"})
     assert is_sound(before, {"a.py": b"a = 1\n"}, {"b.py": None})
+
+
+@pytest.mark.parametrize(
+    ("after", "plan", "count"),
+    [
+        (b"def b():\n    return 1\n\n\nlimit = b()\n", "rename m.py a to b", 0),
+        (b"import os\n\n\ndef a():\n    return os.sep\n\n\nlimit = a()\n", "rewrite m.py a", 0),
+        (b"def a():\n    return 1\n\n\nlimit = 3\n", "rewrite m.py c", 2),
+        (b"def a():\n    return 2\n\n\nlimit = a()\n", "rewrite m.py c", 2),
+    ],
+)
+def test_lines_that_the_plan_is_not_about_are_counted(after: bytes, plan: str, count: int) -> None:
+    before = b"def a():\n    return 1\n\n\nlimit = a()\n"
+    assert unrelated_lines([FileChange("m.py", before, after)], [plan]) == count

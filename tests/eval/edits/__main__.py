@@ -27,6 +27,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from tests.eval.edits.unrelated import unrelated_lines
+
 _TASKS = Path(__file__).with_name("tasks.toml")
 _CHECK_SECONDS = 60
 _TEST = "test_task.py"
@@ -69,6 +71,8 @@ class EditResult:
     """False if a changed file has a syntax error, or a byte outside the reported change differs."""
     passes: bool
     changed_lines: int
+    unrelated_lines: int
+    """Those of them that the plan is not about."""
     stray_files: tuple[str, ...]
     """Changed files that the task does not speak of."""
     seconds: float
@@ -217,6 +221,7 @@ class Bench:
             is_sound(before, after, {change.path: change.after for change in changes}),
             passes(task, root),
             sum(change.added_lines + change.removed_lines for change in changes),
+            unrelated_lines(changes, plan),
             tuple(change.path for change in changes if change.path not in task.files),
             round(seconds, 1),
             sum(len(each.tokens) for each in writer.generations),
@@ -251,6 +256,7 @@ def show(results: Sequence[EditResult]) -> None:
                 f"{sum(not each.is_sound for each in some)} corrupt, {sum(each.passes for each in some)} pass, "
                 f"{sum(bool(each.stray_files) for each in some)} touch other files, "
                 f"median {median(each.changed_lines for each in applied) if applied else 0:.0f} lines, "
+                f"{sum(each.unrelated_lines for each in applied)} unrelated lines in all, "
                 f"{median(each.seconds for each in some):.1f} s, "
                 f"{median(each.completion_tokens for each in some):.0f} tokens"
             )
