@@ -40,6 +40,10 @@ _POLL_S = 1 / 30
 _CALL_TOKENS = 160
 _LEAST_ANSWER_TOKENS = 64
 _LEAST_OBSERVATION_TOKENS = 48
+_LEAST_LOOK_TOKENS = 96
+"""With less than that for each, fewer files are looked at: the beginnings of several say less than a part of one."""
+_ANSWER_SHARE = 8
+"""At most this part of the context is kept for the answer when something is looked at."""
 _REPEATED_CHARS = 300
 _MOST_REFUSALS = 1
 
@@ -270,7 +274,8 @@ class AgentLoop:
             self._prompt.follow(untold)
 
     def _look(self, calls: Sequence[ToolCall], question: str, progress: _Progress) -> None:
-        """Make several calls in the model's name, sharing the budget of one observation."""
+        """Make several calls in the model's name, as many as the budget of one observation can be shared by."""
+        calls = calls[: max(1, self._observation_budget() // _LEAST_LOOK_TOKENS)]
         for call in calls:
             self._prompt.write_call(json.dumps({"name": call.name, "arguments": dict(call.arguments)}))
         budget = self._observation_budget() // len(calls)
@@ -329,7 +334,8 @@ class AgentLoop:
         return self._engine.backend.capabilities.context_tokens - len(self._prompt)
 
     def _observation_budget(self) -> int:
-        reserve = _CALL_TOKENS + self._reminder_tokens + max(_LEAST_ANSWER_TOKENS, self._settings.max_tokens // 2)
+        answer = min(self._settings.max_tokens // 2, self._engine.backend.capabilities.context_tokens // _ANSWER_SHARE)
+        reserve = _CALL_TOKENS + self._reminder_tokens + max(_LEAST_ANSWER_TOKENS, answer)
         return max(_LEAST_OBSERVATION_TOKENS, min(self._settings.observation_tokens, self._room() - reserve))
 
     def _has_room_for_call(self) -> bool:

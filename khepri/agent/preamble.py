@@ -19,6 +19,8 @@ from khepri.tools.base import Manifest
 from khepri.tools.fit import fit
 from khepri.tools.registry import Registry
 
+_CONTEXT_SHARE = 8
+"""The map and the instructions take at most this part of the context each: files have to be shown, too."""
 _INSTRUCTION_FILES = ("AGENTS.md", ".khepri/AGENTS.md")
 
 
@@ -34,12 +36,12 @@ def build_preamble(
     repository: Repository, registry: Registry, config: Config, count_tokens: Callable[[str], int]
 ) -> Preamble:
     """Return the system text: rules, tools, project instructions, repository map."""
-    instructions, notices = _instructions(repository, config.instructions_tokens, count_tokens)
+    instructions, notices = _instructions(repository, config, count_tokens)
     if not repository.files():
         notice = "there is no file here that may be read: the folder is empty, or all is hidden or ignored"
         text = assets.render_prompt("system_without_files.md", instructions=instructions)
         return Preamble(text.strip(), (*notices, notice))
-    repository_map = build(repository, paths.map_cache_dir()).render(count_tokens, config.map_tokens)
+    repository_map = build(repository, paths.map_cache_dir()).render(count_tokens, _at_most(config.map_tokens, config))
     if registry.manifests:
         tools = "\n".join(_describe(manifest) for manifest in registry.manifests)
         text = assets.render_prompt("system.md", tools=tools, instructions=instructions, map=repository_map)
@@ -52,7 +54,7 @@ def build_edit_preamble(
     repository: Repository, manifests: Sequence[Manifest], config: Config, count_tokens: Callable[[str], int]
 ) -> Preamble:
     """Return the system text of a change: rules, the tools that change something, project instructions."""
-    instructions, notices = _instructions(repository, config.instructions_tokens, count_tokens)
+    instructions, notices = _instructions(repository, config, count_tokens)
     tools = "\n".join(_describe(manifest) for manifest in manifests)
     return Preamble(assets.render_prompt("edit/system.md", tools=tools, instructions=instructions).strip(), notices)
 
@@ -66,10 +68,15 @@ def _describe(manifest: Manifest) -> str:
     return f"- {manifest.name}({', '.join(names)}): {manifest.description}. {example}"
 
 
+def _at_most(budget_tokens: int, config: Config) -> int:
+    return min(budget_tokens, config.context_tokens // _CONTEXT_SHARE)
+
+
 def _instructions(
-    repository: Repository, budget_tokens: int, count_tokens: Callable[[str], int]
+    repository: Repository, config: Config, count_tokens: Callable[[str], int]
 ) -> tuple[str, tuple[str, ...]]:
-    """Return the project's instructions, cut to the budget, and a notice about what was read or cut."""
+    """Return the project's instructions, cut to their budget, and a notice about what was read or cut."""
+    budget_tokens = _at_most(config.instructions_tokens, config)
     for name in _INSTRUCTION_FILES:
         if not budget_tokens or not os.path.isfile(repository.root / name):
             continue

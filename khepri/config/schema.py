@@ -143,9 +143,9 @@ class Config:
     observation_tokens: Annotated[int, Between(64, 32_768)] = 700
     """Most tokens that the model reads of one tool's result."""
     map_tokens: Annotated[int, _Budget] = 700
-    """Most tokens of the repository map; 0 leaves it out."""
+    """Most tokens of the repository map, and an eighth of the context at most; 0 leaves it out."""
     instructions_tokens: Annotated[int, _Budget] = 400
-    """Most tokens of the project's `AGENTS.md`; 0 leaves it out."""
+    """Most tokens of the project's `AGENTS.md`, and an eighth of the context at most; 0 leaves it out."""
     draft: Draft = Draft.SUFFIX
     """Who proposes tokens ahead: what followed before (`suffix`), a smaller model, both, or nobody."""
     draft_model: str = ""

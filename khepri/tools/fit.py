@@ -6,6 +6,8 @@ Tokens are counted by the function that is handed in; which model counts is not 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from khepri.errors import ToolError
+
 
 @dataclass(frozen=True)
 class Fitted:
@@ -68,6 +70,16 @@ def fit(
     if fitted.tokens <= budget_tokens:
         return fitted
     return _measured(_beginning(fitted.text, count_tokens, budget_tokens), count_tokens, 0)
+
+
+def check_shown(fitted: Fitted, what: str) -> None:
+    """Refuse a result of which not one row fits: a header alone would pass for what it announces.
+
+    Raises:
+        ToolError: No row is kept.
+    """
+    if not fitted.kept:
+        raise ToolError(f"no room for a line of {what}", "answer from what is known")
 
 
 def _beginning(text: str, count_tokens: Callable[[str], int], budget_tokens: int) -> str:

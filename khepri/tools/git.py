@@ -8,7 +8,7 @@ from khepri.errors import ToolError
 from khepri.repo import git
 from khepri.repo.text import counted, cut_line, printable
 from khepri.tools.base import Arguments, Observation, ToolContext
-from khepri.tools.fit import fit
+from khepri.tools.fit import check_shown, fit
 
 _MOST_COMMITS: Final = 30
 _MOST_CHARS: Final = 200
@@ -101,6 +101,7 @@ def _observe(
 ) -> Observation:
     shown = [cut_line(printable(row).rstrip(), _MOST_CHARS) for row in rows]
     fitted = fit(shown, context.count_tokens, context.budget_tokens, note)
+    check_shown(fitted, "it")
     seen = tuple(path for path in paths if path in fitted.text)
     return Observation(text=fitted.text, tokens=fitted.tokens, summary=summary, paths=seen)
 

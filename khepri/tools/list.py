@@ -13,7 +13,7 @@ from khepri.errors import ToolError
 from khepri.repo.root import Repository
 from khepri.repo.text import counted, printable, read_text
 from khepri.tools.base import Arguments, Observation, ToolContext
-from khepri.tools.fit import fit
+from khepri.tools.fit import check_shown, fit
 
 _DEEPEST: Final = 3
 _MOST_COUNTED_BYTES: Final = 1_000_000
@@ -49,6 +49,7 @@ def run(context: ToolContext, arguments: Arguments) -> Observation:
         context.budget_tokens,
         lambda kept: f"[cut: {len(shown) - kept} more; list one of the folders, or name a glob]",
     )
+    check_shown(fitted, folder)
     return Observation(text=fitted.text, tokens=fitted.tokens, summary=counted(len(files), "file"))
 
 

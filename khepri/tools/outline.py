@@ -7,7 +7,7 @@ from khepri.errors import ToolError
 from khepri.repo.symbols import Symbol, outline
 from khepri.repo.text import counted, cut_line, printable, read_text
 from khepri.tools.base import Arguments, Observation, ToolContext
-from khepri.tools.fit import Fitted, fit
+from khepri.tools.fit import Fitted, check_shown, fit
 
 _MOST_CHARS: Final = 120
 _MOST_ROW_CHARS: Final = 300
@@ -35,6 +35,7 @@ def _of_file(context: ToolContext, path: str) -> Observation:
     if not symbols:
         return _nothing(context, f"{header[:-1]} defines nothing that can be told; read it instead")
     fitted = _deepest(context, symbols, header)
+    check_shown(fitted, path)
     return Observation(text=fitted.text, tokens=fitted.tokens, summary=counted(len(symbols), "symbol"), paths=(path,))
 
 
@@ -93,6 +94,7 @@ def _of_folder(context: ToolContext, path: str) -> Observation:
         lambda kept: f"[cut: {len(rows) - kept} more; name a smaller folder or one file]",
         header=f"{path}:",
     )
+    check_shown(fitted, path)
     return Observation(text=fitted.text, tokens=fitted.tokens, summary=counted(defining, "file"), paths=(path,))
 
 

@@ -15,7 +15,7 @@ from khepri.repo.definition import find_definition
 from khepri.repo.symbols import Symbol, outline
 from khepri.repo.text import TextFile, cut_line, printable, read_text
 from khepri.tools.base import Arguments, Observation, ToolContext
-from khepri.tools.fit import fit
+from khepri.tools.fit import check_shown, fit
 
 _MOST_CHARS: Final = 240
 _MOST_NAMES: Final = 8
@@ -112,11 +112,9 @@ def _show(context: ToolContext, file: _File, span: tuple[int, int], remark: str)
     if remark:
         fitted = fit(rows, context.count_tokens, context.budget_tokens, note, header=f"{remark}\n{header}")
         last = start + fitted.kept - 1
-    if fitted.kept:
-        context.seen.add(key)
-    return Observation(
-        text=fitted.text, tokens=fitted.tokens, summary=f"{path}:{start}-{max(start, last)}", paths=(path,)
-    )
+    check_shown(fitted, path)
+    context.seen.add(key)
+    return Observation(text=fitted.text, tokens=fitted.tokens, summary=f"{path}:{start}-{last}", paths=(path,))
 
 
 def _said(context: ToolContext, path: str, text: str, summary: str) -> Observation:

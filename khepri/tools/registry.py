@@ -109,8 +109,10 @@ class Registry:
             observation = Observation(
                 text=f"error: {error.message}{hint}", tokens=0, summary=printable(error.message), is_error=True
             )
-        lines = printable(observation.text).split("\n")
-        fitted = fit(lines, context.count_tokens, context.budget_tokens)
+        text = printable(observation.text)
+        # The beginning of a refusal says more than how much of it is missing.
+        lines, header = ([], text) if observation.is_error else (text.split("\n"), "")
+        fitted = fit(lines, context.count_tokens, context.budget_tokens, header=header)
         return Observation(
             text=fitted.text,
             tokens=fitted.tokens,

@@ -284,3 +284,28 @@ def test_a_failed_pass_is_a_typed_error_and_the_engine_goes_on(root: Path) -> No
         with pytest.raises(DecodeError):
             talk.run()
         assert talk.run().answer == "It works."
+
+
+def test_in_a_small_context_the_answers_share_leaves_room_for_what_is_looked_at(root: Path) -> None:
+    with Conversation(root, ["", "In `src/app.py`, three."], context_tokens=1000, max_tokens=1024) as talk:
+        finished = talk.run([LOOK])
+    assert "return 3" in finished.steps[0].text
+
+
+def test_as_many_files_are_looked_at_as_there_is_room_to_show(root: Path) -> None:
+    names = ("a.py", "b.py", "c.py")
+    for name in names:
+        (root / name).write_text("v = 1\n", encoding="utf-8")
+    with Conversation(root, ["", "In `a.py`, one."], context_tokens=850, max_tokens=1024) as talk:
+        finished = talk.run([ToolCall("read", {"path": name}) for name in names])
+    assert [step.arguments["path"] for step in finished.steps] == ["a.py", "b.py"]
+    assert all("v = 1" in step.text for step in finished.steps)
+
+
+def test_a_look_without_room_for_a_line_says_so_and_is_not_answered_from(root: Path) -> None:
+    (root / "src" / "app.py").write_text("value = 1" * 40 + "\n", encoding="utf-8")
+    with Conversation(root, ["", "It is not shown."], context_tokens=800, max_tokens=1024) as talk:
+        finished = talk.run([LOOK])
+    assert finished.steps[0].summary == "no room for a line of src/app.py"
+    assert finished.steps[0].is_error
+    assert finished.answer == "It is not shown."

@@ -166,3 +166,13 @@ def test_escapes_in_instructions_are_spelled_out(root: Path) -> None:
 def test_variables_in_instructions_stay_as_they_are(root: Path) -> None:
     (root / "AGENTS.md").write_text("Run $make and ${unknown} and $$.\n", encoding="utf-8")
     assert "Run $make and ${unknown} and $$." in preamble(root).text
+
+
+def test_in_a_small_context_the_map_and_the_instructions_shrink_with_it(root: Path) -> None:
+    for number in range(60):
+        (root / "src" / f"part_{number}.py").write_text(f"def part_{number}():\n    pass\n", encoding="utf-8")
+    without = count(preamble(root, Config(map_tokens=0, instructions_tokens=0)).text)
+    (root / "AGENTS.md").write_text("Write plain code.\n" * 300, encoding="utf-8")
+    small = preamble(root, Config(context_tokens=512))
+    assert count(small.text) < without + 2 * 64 + 40
+    assert small.notices == preamble(root, Config(instructions_tokens=64)).notices != ()

@@ -7,7 +7,7 @@ import pytest
 from khepri import assets
 from khepri.errors import ConfigError
 from khepri.repo.root import Repository
-from khepri.tools.base import Arguments, Manifest, Observation, ToolContext
+from khepri.tools.base import Arguments, JsonValue, Manifest, Observation, ToolContext
 from khepri.tools.registry import ModuleTool, Registry, read_manifest
 
 Call = Callable[..., Observation]
@@ -137,3 +137,25 @@ def test_manifests_that_ship_hold_no_command() -> None:
     for path in assets.tools_dir().glob("*.toml"):
         manifest, command = read_manifest(path)
         assert (command, manifest.permission in {"read", "git", "edit"}) == ((), True)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("read", {"path": "src/a_file_of_some_length.py"}),
+        ("read", {"path": "src/a_file_of_some_length.py", "symbol": "missing"}),
+        ("outline", {"path": "src/a_file_of_some_length.py"}),
+        ("outline", {"path": "src"}),
+        ("list", {"path": "src"}),
+    ],
+)
+def test_what_has_no_room_for_a_line_says_so_and_claims_none(
+    tmp_path: Path, call: Call, name: str, arguments: dict[str, JsonValue]
+) -> None:
+    (tmp_path / "src").mkdir()
+    code = "def a_function_of_some_length(value):\n    return value\n"
+    (tmp_path / "src" / "a_file_of_some_length.py").write_text(code, encoding="utf-8")
+    observation = call(name, arguments, budget=6)
+    assert observation.is_error
+    assert observation.text.startswith("error: no room")
+    assert (observation.summary[:11], observation.paths) == ("no room for", ())
