@@ -8,6 +8,7 @@ import ast
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from khepri.edits.imports import Modules, bindings_of, parsed, star_sources
@@ -15,6 +16,7 @@ from khepri.edits.locate import Target
 from khepri.edits.workspace import Workspace
 
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
+_STAR: Final = re.compile(rb"\bimport\s*\*")
 _PRIVATE: Final = re.compile(r"__\w*(?<!__)")
 
 
@@ -57,11 +59,11 @@ class _File:
     stars: frozenset[str]
 
 
-def relatives(workspace: Workspace, target: Target) -> tuple[Relative, ...]:
+def relatives(workspace: Workspace, target: Target, classes: "Classes | None" = None) -> tuple[Relative, ...]:
     """Return the members that may stand for a method or an attribute of a class or that it may stand for, sorted.
 
     Classes are followed through imports; what is defined inside a function is left out. Each file that names one of
-    the classes is read.
+    the classes is read, unless ``classes`` of the workspace have it already.
     """
     owner, _, name = target.symbol.rpartition(".")
     if not owner or _PRIVATE.fullmatch(name):
@@ -70,7 +72,7 @@ def relatives(workspace: Workspace, target: Target) -> tuple[Relative, ...]:
     defining = _binding_files(workspace, name)
     if defining == {target.source.path: 1}:
         return ()
-    classes = Classes(workspace)
+    classes = classes or Classes(workspace)
     start = Class(target.source.path, owner)
     known, queue = {start}, [start]
     found: list[Relative] = []
@@ -94,20 +96,33 @@ class Classes:
     """The classes of a workspace as far as they were asked for. One thread; for one refactoring."""
 
     def __init__(self, workspace: Workspace) -> None:
-        """Read the Python files; each is parsed when it is asked for."""
-        self._modules = Modules(workspace)
-        self._texts = {path: workspace.read(path) or b"" for path in workspace.files() if path.endswith(".py")}
+        """Look at nothing yet: files are read when a class is asked for, and each is parsed when it is needed."""
+        self._workspace = workspace
         self._files: dict[str, _File] = {}
         self._above_one: dict[Class, tuple[Class, ...]] = {}
+
+    @cached_property
+    def _modules(self) -> Modules:
+        return Modules(self._workspace)
+
+    @cached_property
+    def _texts(self) -> dict[str, bytes]:
+        paths = (path for path in self._workspace.files() if path.endswith(".py"))
+        return {path: self._workspace.read(path) or b"" for path in paths}
 
     def sharing_objects(self, one: Class) -> set[Class]:
         """Return the classes of which some object is one, if it is one of this class as well."""
         return {base for each in self.below(one) for base in self._above(each)}
 
+    def sharing_members(self, one: Class, others: Collection[Relative]) -> set[Class]:
+        """Return the classes that share objects with a class, or with one of those that have a member of its family."""
+        owners = {one, *(Class(*each.owner) for each in others)}
+        return {found for each in owners for found in self.sharing_objects(each)}
+
     def member(self, one: Class, name: str) -> Relative | None:
         """Return the first place where a class binds an attribute, itself or in its methods."""
         node = self.node(one)
-        found = sorted(_members(node, name), key=lambda each: each[0]) if node is not None else []
+        found = sorted(members(node, name), key=lambda each: each[0]) if node is not None else []
         if not found:
             return None
         return Relative(one.path, f"{one.symbol}.{name}", found[0][0], all(is_method for _, is_method in found))
@@ -158,9 +173,10 @@ class Classes:
         found, queue = {one}, [one]
         while queue:
             base = queue.pop()
-            word = re.compile(rb"class\b[^:]*[(\s,.]%s\b" % base.name.encode())
+            name = base.name.encode()
+            word = re.compile(rb"\bclass\b[^:]*[(\s,.]%s\b|\b%s\s+as\b" % (name, name))
             for path, data in self._texts.items():
-                if base.name.encode() in data and (word.search(data) or b" as " in data):
+                if name in data and word.search(data):
                     new = {each for each in self._in(path) if base in self._bases(each)} - found
                     found |= new
                     queue += new
@@ -221,10 +237,12 @@ class Classes:
 
     def _file(self, path: str) -> _File:
         if path not in self._files:
-            tree = parsed(self._texts.get(path, b"")) or ast.Module([], [])
+            data = self._texts.get(path, b"")
+            tree = parsed(data) or ast.Module([], [])
             package = self._modules.package(path)
             classes = dict(_classes(tree, ()))
-            self._files[path] = _File(package, classes, bindings_of(tree, package), star_sources(tree, package))
+            stars = star_sources(tree, package) if _STAR.search(data) else frozenset()
+            self._files[path] = _File(package, classes, bindings_of(tree, package), stars)
         return self._files[path]
 
 
@@ -249,7 +267,7 @@ def _classes(node: ast.AST, around: tuple[str, ...]) -> Iterator[tuple[str, ast.
             yield from _classes(child, around)
 
 
-def _members(owner: ast.ClassDef, name: str) -> Iterator[tuple[int, bool]]:
+def members(owner: ast.ClassDef, name: str) -> Iterator[tuple[int, bool]]:
     """Yield the lines where a class binds an attribute, each with whether a method is what it binds."""
     queue: list[ast.AST] = [*owner.body]
     while queue:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.circles import refuse_circle
+from khepri.edits.class_relations import Classes
 from khepri.edits.exact import replace_text
 from khepri.edits.families import overrides
 from khepri.edits.imports import (
@@ -46,7 +47,7 @@ def inline(workspace: Workspace, path: str, symbol: str) -> Refactoring:
     refuse_special(target.name, "cannot go", "leave it")
     function = _function(target)
     bracketed = with_brackets(workspace, target.source, _torn_results(workspace, target, function))
-    outside = check_outside(workspace, target)
+    outside = check_outside(Classes(workspace), target)
     project = RopeProject(bracketed)
     title = f"inline {target.label}"
 

@@ -3,12 +3,15 @@
 Classes of Python's own library are looked at. Of any other nobody can tell here what it has.
 """
 
+import ast
 import importlib
 import inspect
 import sys
+import textwrap
+from collections.abc import Collection, Iterator
 from typing import Final
 
-from khepri.edits.class_relations import Class, Classes
+from khepri.edits.class_relations import Class, Classes, Relative, members
 from khepri.edits.locate import Target
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.workspace import Workspace
@@ -23,13 +26,18 @@ _PREFIXES: Final = {
 """Classes that look for methods whose names begin so."""
 
 
-def check_outside(workspace: Workspace, target: Target, new: str = "") -> tuple[str, ...]:
-    """Make sure that no class from outside finds a member by the name that it has now.
+def check_outside(
+    classes: Classes, target: Target, new: str = "", others: Collection[Relative] = ()
+) -> tuple[str, ...]:
+    """Make sure that no class from outside finds a member by the name that it has now, or by the one that it would get.
+
+    The bases of every class of which some object is one are looked at, if it is one of the member's class as well.
 
     Args:
-        workspace: Where.
+        classes: Where.
         target: The member; anything else passes.
         new: What it would be called; empty if it would go.
+        others: The members that are renamed with it.
 
     Returns:
         A note on base classes of which nobody can tell.
@@ -37,19 +45,27 @@ def check_outside(workspace: Workspace, target: Target, new: str = "") -> tuple[
     Raises:
         EditRefusedError: One does.
     """
-    unknown = []
-    for dotted in _bases(workspace, target):
+    unknown: dict[str, Class] = {}
+    for dotted, one in _shared_bases(classes, target, others):
         base = _class(dotted)
         if base is None:
-            unknown.append(dotted)
-        elif hasattr(base, target.name) or _is_looked_for(base, target.name, new):
+            unknown[dotted] = one
+            continue
+        below = "" if one == _owner(target) else f" of {one.path} {one.symbol}"
+        which = f"{dotted.removeprefix('builtins.')}, a base class{below} from outside, knows it"
+        if _knows(base, target.name) or _is_looked_for(base, target.name, new):
             raise EditRefusedError(
                 Refusal.NOT_POSSIBLE,
-                f"{target.label} is found by this name: {dotted.removeprefix('builtins.')}, a base class from outside, "
-                f"knows it",
+                f"{target.label} is found by this name: {which}",
                 "leave it, and let it call a method with the other name",
             )
-    return _note(target, unknown)
+        if new and _knows(tuple if dotted == "typing.NamedTuple" else base, new):
+            raise EditRefusedError(
+                Refusal.NOT_POSSIBLE,
+                f"{target.label} would be found by the name {new}: {which}",
+                "choose another name",
+            )
+    return _note(target, unknown, new)
 
 
 def check_outside_parameter(workspace: Workspace, target: Target, name: str, *, is_removed: bool) -> tuple[str, ...]:
@@ -61,11 +77,12 @@ def check_outside_parameter(workspace: Workspace, target: Target, name: str, *, 
     Raises:
         EditRefusedError: One passes it.
     """
-    unknown, passing = [], []
-    for dotted in _bases(workspace, target):
+    passing = []
+    unknown: dict[str, Class] = {}
+    for dotted in sorted(Classes(workspace).outside(_owner(target))) if target.is_member else ():
         base = _class(dotted)
         if base is None:
-            unknown.append(dotted)
+            unknown[dotted] = _owner(target)
         elif name in _parameters(base, target.name):
             passing.append(dotted.removeprefix("builtins."))
     if passing and is_removed:
@@ -79,18 +96,28 @@ def check_outside_parameter(workspace: Workspace, target: Target, name: str, *, 
     return _note(target, unknown) if is_removed else ()
 
 
-def _note(target: Target, unknown: list[str]) -> tuple[str, ...]:
-    if not unknown:
-        return ()
-    owner = target.symbol.rpartition(".")[0]
-    names = ", ".join(each.removeprefix("builtins.") for each in unknown)
-    return (f"{owner} inherits {names} from outside: see that nothing there knows {target.name}",)
+def _note(target: Target, unknown: dict[str, Class], new: str = "") -> tuple[str, ...]:
+    known = f"{target.name} or {new}" if new else target.name
+    return tuple(
+        f"{one.symbol} inherits {', '.join(names)} from outside: see that nothing there knows {known}"
+        for one in dict.fromkeys(unknown.values())
+        if (names := [dotted.removeprefix("builtins.") for dotted, other in unknown.items() if other == one])
+    )
 
 
-def _bases(workspace: Workspace, target: Target) -> list[str]:
-    if not target.is_member:
-        return []
-    return sorted(Classes(workspace).outside(Class(target.source.path, target.symbol.rpartition(".")[0])))
+def _owner(target: Target) -> Class:
+    return Class(target.source.path, target.symbol.rpartition(".")[0])
+
+
+def _shared_bases(classes: Classes, target: Target, others: Collection[Relative]) -> Iterator[tuple[str, Class]]:
+    """Yield the bases from outside of the classes that share objects with a member's, each once, with its class."""
+    if target.is_member:
+        own = _owner(target)
+        found = {dotted: own for dotted in sorted(classes.outside(own))}
+        for one in sorted(classes.sharing_members(own, others), key=lambda each: (each.path, each.symbol)):
+            for dotted in sorted(classes.outside(one)):
+                found.setdefault(dotted, one)
+        yield from found.items()
 
 
 def _class(dotted: str) -> type | None:
@@ -106,6 +133,23 @@ def _class(dotted: str) -> type | None:
     if callable(found) and not isinstance(found, type):
         return object  # What makes classes, such as NamedTuple, has no members.
     return found if isinstance(found, type) else None
+
+
+def _knows(base: type, name: str) -> bool:
+    """Tell if a class or its objects have an attribute, beside what every object has."""
+    above = [each for each in base.__mro__ if each is not object]
+    return any(name in vars(each) for each in above) or any(_sets(each, name) for each in above)
+
+
+def _sets(base: type, name: str) -> bool:
+    try:
+        # To find the lines of a class takes longer than to read its module.
+        around = inspect.getsource(sys.modules[base.__module__])
+        text = inspect.getsource(base) if name in around else ""
+    except (OSError, TypeError):
+        return False  # It is not written in Python.
+    (node,) = ast.parse(textwrap.dedent(text)).body if name in text else (None,)
+    return isinstance(node, ast.ClassDef) and any(True for _ in members(node, name))
 
 
 def _is_looked_for(base: type, name: str, new: str) -> bool:

@@ -12,7 +12,7 @@ from khepri.edits.accessors import is_accessor, with_accessors
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.class_bodies import rename_before_bound
 from khepri.edits.class_patterns import is_pattern_keyword, with_class_patterns
-from khepri.edits.class_relations import relatives, sharing_classes
+from khepri.edits.class_relations import Classes, relatives, sharing_classes
 from khepri.edits.exact import replace_text
 from khepri.edits.fixtures import is_fixture, with_fixture_uses
 from khepri.edits.foreign import Foreign
@@ -23,6 +23,7 @@ from khepri.edits.mentions import public_names, rename_mentions
 from khepri.edits.namesakes import Namesakes
 from khepri.edits.other_files import note_on_module, note_on_name
 from khepri.edits.outside_bases import check_outside
+from khepri.edits.overriding import check_no_override
 from khepri.edits.private_names import is_inside_owner, is_private, refuse_outside_uses, with_outside_names
 from khepri.edits.reflection import loaded_uses, with_named_uses
 from khepri.edits.refusal import EditRefusedError, Refusal
@@ -74,8 +75,11 @@ def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refac
 def _in_family(workspace: Workspace, target: Target, new_name: str) -> Refactoring:
     """Rename a definition, and if it is a member of a class, those that stand for it in other classes."""
     refuse_special(target.name)
-    outside = check_outside(workspace, target, new_name)
-    others = relatives(workspace, target)
+    _refuse_same(target.name, new_name)
+    classes = Classes(workspace)
+    others = relatives(workspace, target, classes)
+    outside = check_outside(classes, target, new_name, others)
+    check_no_override(classes, target, new_name, others)
     sharing = sharing_classes(target, others)
     first = _renamed(workspace, target.source, target, new_name, sharing)
     forked, changes, notes = workspace.fork(), first.changes, first.notes
@@ -108,8 +112,7 @@ def _renamed(
     sharing: frozenset[tuple[str, str]] = frozenset(),
 ) -> Refactoring:
     old = target.name if target else Modules(workspace).name(source.path).rpartition(".")[2]
-    if old == new_name:
-        raise EditRefusedError(Refusal.NO_OP, f"{old} has that name already")
+    _refuse_same(old, new_name)
     refuse_special(old)
     if target is not None:
         _refuse_taken(target, new_name)
@@ -254,6 +257,11 @@ def refuse_special(
             f"{name} is a special name: Python and its tools find it by this name, so it {why}",
             hint,
         )
+
+
+def _refuse_same(old: str, new: str) -> None:
+    if old == new:
+        raise EditRefusedError(Refusal.NO_OP, f"{old} has that name already")
 
 
 def _refuse_taken(target: Target, new_name: str) -> None:

@@ -14,6 +14,7 @@ from khepri.repo.root import Repository
 TEXT = """import ast
 import json
 import unittest
+from abc import ABC
 from enum import Enum
 from threading import Thread as Worker
 from typing import Generic, NamedTuple, Protocol, TypeVar
@@ -55,6 +56,24 @@ class TestIt(unittest.TestCase):
     def setUp(self): ...
 
     def test_one(self): ...
+
+
+class Mixin:
+    def fetch(self): ...
+
+    def keys(self): ...
+
+
+class Mixed(Mixin, dict): ...
+
+
+class Broken(Exception):
+    def __init__(self, parts):
+        self.parts = parts
+
+
+class Kept(ABC):
+    def register(self): ...
 
 
 class Plain(Generic[T], Protocol): ...
@@ -99,10 +118,36 @@ def test_what_python_itself_finds_by_its_name_keeps_it(tmp_path: Path, symbol: s
 
 
 @pytest.mark.parametrize(
+    ("symbol", "new", "base"),
+    [
+        ("Sub.step", "join", "threading.Thread, a base class"),
+        ("Sub.step", "_target", "threading.Thread, a base class"),
+        ("Mixin.fetch", "get", "dict, a base class of a.py Mixed"),
+        ("Broken.parts", "args", "Exception, a base class"),
+        ("Encoder.own", "encode", "json.JSONEncoder, a base class"),
+        ("Row.size", "count", "typing.NamedTuple, a base class"),
+        ("Colour.RED", "name", "enum.Enum, a base class"),
+    ],
+)
+def test_what_a_base_class_of_python_has_is_not_overridden_by_a_new_name(
+    tmp_path: Path, symbol: str, new: str, base: str
+) -> None:
+    with pytest.raises(EditRefusedError, match=f"would be found by the name {new}: {base}"):
+        rename(workspace_of(tmp_path), "a.py", symbol, new)
+
+
+def test_a_mixin_overrides_what_it_is_mixed_with(tmp_path: Path) -> None:
+    with pytest.raises(EditRefusedError, match=r"by this name: dict, a base class of a.py Mixed from outside"):
+        rename(workspace_of(tmp_path), "a.py", "Mixin.keys", "names")
+
+
+@pytest.mark.parametrize(
     ("symbol", "new"),
     [
         ("Encoder.own", "other"),
         ("Sub.step", "go"),
+        ("Sub.step", "__str__"),
+        ("Kept.register", "enter"),
         ("TestIt.test_one", "test_two"),
         ("Row.size", "n"),
         ("Colour.RED", "R"),
@@ -120,7 +165,8 @@ def test_a_method_that_python_calls_is_not_inlined_and_one_of_ours_is(tmp_path: 
 
 def test_a_base_class_that_nobody_knows_is_told(tmp_path: Path) -> None:
     note = "Screen inherits textual.app.App from outside: see that nothing there knows compose"
-    assert rename(workspace_of(tmp_path), "a.py", "Screen.compose", "made").notes == (note,)
+    told = f"{note} or made"
+    assert rename(workspace_of(tmp_path), "a.py", "Screen.compose", "made").notes == (told,)
     assert inline(workspace_of(tmp_path), "a.py", "Screen.compose").notes == (note,)
     assert note in remove_parameter(workspace_of(tmp_path), "a.py", "Screen.compose", "x").notes
 
