@@ -8,6 +8,8 @@ from khepri.edits.change import ChangeSet
 from khepri.edits.imports import Modules, bindings_of, defined_names, parsed, star_sources
 from khepri.edits.locate import Target
 from khepri.edits.mentions import quoted_names
+from khepri.edits.module_attributes import notes_on_put
+from khepri.edits.moving import needed
 from khepri.edits.reflection import loaded_uses, named_uses
 from khepri.edits.rename_notes import shown
 from khepri.edits.workspace import Workspace
@@ -65,7 +67,9 @@ def notes_on_move(workspace: Workspace, changes: ChangeSet, target: Target, plac
             f"{target.name} is put in or asked for by its name at {shown(replaced)}: see that it is done in the module "
             "that uses it now"
         )
-    module = Modules(workspace).name(target.source.path)
+    module, goal = Modules(workspace).name(target.source.path), Modules(workspace, changes).name(place)
+    if target.kind != "variable":
+        notes += notes_on_put(workspace, changes, module, goal, target.name, needed(target.text))
     if target.name not in defined_names(_after(changes, target.source.path).encode()):
         if loaded := loaded_uses(workspace, changes, module, target.name):
             notes.append(f"{shown(loaded)} loads {module} by a text and may have {target.name} from there")

@@ -41,7 +41,7 @@ def moved(
         goal: Where it goes; its text is empty if it is new.
         name: The definition.
         lines: Its first and last line, from 1, decorators included.
-        exported: Names that other files import from the source.
+        exported: Names that other files import from the source, or ask for as its attributes.
 
     Raises:
         EditRefusedError: It cannot stand there as it stands here.
@@ -74,11 +74,11 @@ def _refuse_broken(*modules: Module) -> None:
 
 def _left(text: str, code: str, goal: Module, name: str, exported: Collection[str]) -> str:
     """Return the source without what only the definition needed, and with an import of it if it is still used."""
-    used = (_needed(code) | quoted_names(code)) - set(exported)
+    used = (needed(code) | quoted_names(code)) - set(exported)
     statement = f"from {goal.name} import {name}"
     had_typing = _TYPING_ONLY in _mentioned(text)
     # Before the others go, so that it stands where they stood.
-    if name in _needed(text) or (_STAR.search(text) and name in _mentioned(text)):
+    if name in needed(text) or (_STAR.search(text) and name in _mentioned(text)):
         text = with_import(text, statement)
     elif name in quoted_names(text):
         text = with_typing_import(text, statement)
@@ -99,7 +99,7 @@ def _without_unused(text: str, names: Collection[str], code: str) -> str:
 
 def _received(code: str, source: Module, goal: Module, name: str) -> str:
     """Return the goal with the definition in it, and all that it needs."""
-    here, there, at_run_time = origins(source), origins(goal), _needed(code)
+    here, there, at_run_time = origins(source), origins(goal), needed(code)
     _refuse_others(source, goal, name, code)
     own = f"from {source.name} import {name}"
     text = without_imports(goal.text, lambda node, alias: absolute(node, alias, goal) == own)
@@ -126,7 +126,7 @@ def _received(code: str, source: Module, goal: Module, name: str) -> str:
 def _refuse_others(source: Module, goal: Module, name: str, code: str) -> None:
     """Refuse to put a definition where one of the names that it uses stands for something else."""
     here, there = origins(source), origins(goal)
-    for each in sorted((_needed(code) | quoted_names(code)) & there.keys() - {name}):
+    for each in sorted((needed(code) | quoted_names(code)) & there.keys() - {name}):
         is_same = each in here and bool(there[each].meanings & here[each].meanings)
         if not is_same and (each in here or hasattr(builtins, each)):
             raise EditRefusedError(
@@ -146,14 +146,14 @@ def _missing(origin: Origin, known: Origin | None, code: str) -> list[str]:
     return [each for each in statements if not known.is_own and each not in known.statements and _DOTTED.match(each)]
 
 
-def _placed(text: str, code: str, name: str, needed: Collection[str]) -> str:
+def _placed(text: str, code: str, name: str, own: Collection[str]) -> str:
     """Return a text with a definition at its end, or before what uses it as the module is imported."""
     body, rows = ast.parse(text).body, text.split("\n")
     is_value = isinstance(ast.parse(code).body[-1], ast.Assign | ast.AnnAssign)
     place = len(rows)
     for node in body:
         is_definition = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        if is_main(node) or name in _run_at_once(node) or (is_value and is_definition and not needed):
+        if is_main(node) or name in _run_at_once(node) or (is_value and is_definition and not own):
             place = _first_line(node) - 1
             while place and rows[place - 1].startswith("#"):
                 place -= 1
@@ -235,7 +235,7 @@ def _run_at_once(node: ast.AST) -> set[str]:
     return names
 
 
-def _needed(text: str) -> set[str]:
+def needed(text: str) -> set[str]:
     """Return the names that code takes from around it as it runs; those of Python's own are among them."""
     found = names_of(text)
     if found is None:

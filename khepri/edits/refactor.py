@@ -18,6 +18,7 @@ from khepri.edits.imports import (
     imported_from,
 )
 from khepri.edits.locate import Target, read_python, read_source
+from khepri.edits.module_attributes import asked_of
 from khepri.edits.moved_meaning import notes_on_move
 from khepri.edits.moving import moved
 from khepri.edits.origins import Module, made_by
@@ -90,7 +91,8 @@ def _moved(workspace: Workspace, target: Target, place: str) -> ChangeSet:
     )
     goal = replace(goal, text=named_plainly(goal.text, goal.package, Move(target.name, source.name, goal.name)))
     lines = target.start_line, target.end_line
-    left, received = moved(source, goal, target.name, lines, imported_from(workspace, modules, here.path))
+    exported = imported_from(workspace, modules, here.path) | asked_of(workspace, source.name)
+    left, received = moved(source, goal, target.name, lines, exported)
     after = received.encode() if before is None else replace_text(before, received)
     gone = FileChange(here.path, here.data, replace_text(here.data, left))
     changes = change_set(f"move {target.name} to {place}", [gone, FileChange(place, before, after)])

@@ -96,3 +96,57 @@ def test_quoted_types_that_something_reads_as_it_runs_are_told(tmp_path: Path) -
         "the quoted types of f are imported for type checkers alone in goal.py: see whether get_type_hints has to find "
         "them (use.py)"
     )
+
+
+READING = "import time\n\nK = 3\n\n\ndef h(): ...\n\n\ndef f():\n    time.sleep(K)\n    h()\n    print()\n"
+
+
+@pytest.mark.parametrize(
+    ("use", "name"),
+    [
+        ("import home\nhome.K = 7\n", "K"),
+        ("import home as m\nm.h = len\n", "h"),
+        ("import home\nmonkeypatch.setattr(home, 'K', 7)\n", "K"),
+        ("import home\nwith mock.patch.object(home, 'time'): ...\n", "time"),
+        ("\nmonkeypatch.setattr('home.K', 7)\n", "K"),
+        ("\n@mock.patch('home.time')\ndef test_a(): ...\n", "time"),
+        ("\nmocker.patch('home.print')\n", "print"),
+        ("\nmock.patch.multiple('home', K=7)\n", "K"),
+        ("HOME = 'home'\nmock.patch(f'{HOME}.K', 7)\n", "K"),
+        ("HOME = 'home'\nmock.patch(HOME + '.K', 7)\n", "K"),
+        ("m = import_module('home')\nm.K = 7\n", "K"),
+    ],
+)
+def test_what_is_put_into_the_old_file_and_reaches_it_no_more_is_told(tmp_path: Path, use: str, name: str) -> None:
+    done = moving(tmp_path, "f", READING, test_a=use)
+    assert done.notes == (
+        f"something else is put in the place of home.{name} at test_a.py:2, which does not reach f any more: put it "
+        "into goal there, where f reads it now",
+    )
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "import home\nhome.other = 7\n",
+        "import away\naway.K = 7\nmock.patch('away.K')\nx.home.K = 7\n",
+        "import home\n\n\nclass A:\n    def f(self):\n        self.K = home\n",
+    ],
+)
+def test_what_is_put_elsewhere_is_not_told(tmp_path: Path, use: str) -> None:
+    assert moving(tmp_path, "f", READING, test_a=use, away="K = 1\n").notes == ()
+
+
+@pytest.mark.parametrize(
+    "use",
+    ["import home\nhome.time.sleep = len\n", "mock.patch('home.time.sleep')\n", "import home\nhome.time.time()\n"],
+)
+def test_an_import_that_other_files_have_from_the_old_one_stays_in_it(tmp_path: Path, use: str) -> None:
+    done = moving(tmp_path, "f", READING, test_a=use)
+    after = {change.path: change.new_text for change in done.changes.files}
+    assert after["home.py"].startswith("import time\n")
+    assert done.notes == ()
+
+
+def test_what_a_variable_was_made_of_is_put_in_too_late_to_reach_it(tmp_path: Path) -> None:
+    assert moving(tmp_path, "N", "K = 1\nN = K + 1\n", test_a="import home\nhome.K = 2\n").notes == ()
