@@ -7,12 +7,12 @@ where an error comes between two of them, or where a function inside sees the na
 import ast
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from khepri.edits.binding import stored_in, surely_bound, surely_bound_before
 from khepri.edits.change import FileChange
 from khepri.edits.exact import replace_text
+from khepri.edits.extracted import Function, Made, made_of, name_of
 from khepri.edits.imports import Modules
 from khepri.edits.inline_names import top_level_names
 from khepri.edits.locate import Source
@@ -20,32 +20,9 @@ from khepri.edits.mentions import public_names, uses_of
 from khepri.edits.workspace import Workspace
 from khepri.repo.text import decode
 
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
 _CLASS_METHODS: Final = ("__new__", "__init_subclass__", "__class_getitem__")
 """Class methods that nothing says so of."""
 _NESTED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-
-
-@dataclass(frozen=True)
-class _Made:
-    """What the library made of some lines."""
-
-    function: _Function
-    call: ast.Call
-    statement: ast.stmt
-    """Where the call stands."""
-    caller: _Function | None
-    """The innermost function around the call; None at the top level."""
-    loop: ast.For | ast.AsyncFor | ast.While | None
-    """The outermost loop around it there."""
-
-    @property
-    def parameters(self) -> list[str]:
-        return [each.arg for each in self.function.args.args]
-
-    @property
-    def passed(self) -> list[str]:
-        return [ast.unparse(each) for each in self.call.args]
 
 
 def called_on_class(change: FileChange, name: str) -> FileChange:
@@ -53,7 +30,7 @@ def called_on_class(change: FileChange, name: str) -> FileChange:
 
     The library calls it on the class that it stands in, and passes the other one besides.
     """
-    made = _made(change, name)
+    made = made_of(change, name)
     if made is None or change.after is None or not made.parameters:
         return change
     own, *others = made.parameters
@@ -72,7 +49,7 @@ def called_on_class(change: FileChange, name: str) -> FileChange:
 
 def unlike(change: FileChange, name: str) -> str:
     """Return why a function that was extracted is not what its lines were; empty if it is."""
-    made = _made(change, name)
+    made = made_of(change, name)
     if made is None:
         return ""
     return _misfit(made, name) or _unbound(made) or _carried(made) or _interrupted(made) or _seen(made)
@@ -103,40 +80,12 @@ def taken_away(workspace: Workspace, source: Source, after: str) -> str:
     return ""
 
 
-def _made(change: FileChange, name: str) -> _Made | None:
-    if change.after is None:
-        return None
-    tree = ast.parse(decode(change.after).text)
-    rows = {hunk.new_start + row for hunk in change.hunks for row in range(len(hunk.new_lines))}
-    parent_of = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
-    new = [node for node in parent_of if getattr(node, "lineno", 0) in rows]
-    functions = [node for node in new if isinstance(node, _Function) and node.name == name]
-    calls = [node for node in new if isinstance(node, ast.Call) and _name_of(node.func) == name]
-    if not functions or not calls:
-        return None
-    statement = caller = loop = None
-    node: ast.AST = calls[0]
-    while node in parent_of and caller is None:
-        node = parent_of[node]
-        statement = statement or (node if isinstance(node, ast.stmt) else None)
-        loop = node if isinstance(node, ast.For | ast.AsyncFor | ast.While) else loop
-        caller = node if isinstance(node, _Function) else None
-    return _Made(functions[0], calls[0], statement, caller, loop) if statement is not None else None
-
-
-def _name_of(function: ast.expr) -> str:
-    match function:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name
-    return ""
-
-
 def _texts(text: str) -> Counter[str]:
     nodes = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant))
     return Counter(repr(node.value) for node in nodes if isinstance(node.value, str | bytes))
 
 
-def _misfit(made: _Made, name: str) -> str:
+def _misfit(made: Made, name: str) -> str:
     """Return why the call does not pass what the function takes."""
     parameters = made.parameters
     decorators = [ast.unparse(each) for each in made.function.decorator_list]
@@ -151,7 +100,7 @@ def _misfit(made: _Made, name: str) -> str:
     return "" if made.passed == parameters else f"the call of {name} would not pass what it takes"
 
 
-def _unbound(made: _Made) -> str:
+def _unbound(made: Made) -> str:
     """Return which name may be without a value when the function returns it or is given it."""
     last = made.function.body[-1]
     body = made.function.body
@@ -172,7 +121,7 @@ def _unbound(made: _Made) -> str:
     return ""
 
 
-def _unbound_at_once(made: _Made) -> str:
+def _unbound_at_once(made: Made) -> str:
     """Return which name of a module, or of a class body, is one of the function where it has no value yet."""
     body, own = made.function.body, frozenset(made.parameters)
     stored = stored_in(body) - {each for node in ast.walk(made.function) for each in _declared(node)} - own
@@ -183,7 +132,7 @@ def _unbound_at_once(made: _Made) -> str:
     return ""
 
 
-def _is_read_at_once(function: _Function, name: str) -> bool:
+def _is_read_at_once(function: Function, name: str) -> bool:
     for statement in function.body:
         parts: list[ast.AST] = [statement]
         if isinstance(statement, ast.If | ast.While):
@@ -199,7 +148,7 @@ def _is_read_at_once(function: _Function, name: str) -> bool:
     return False
 
 
-def _carried(made: _Made) -> str:
+def _carried(made: Made) -> str:
     """Return which name has in the lines, or before them, the value of the pass before of a loop around them."""
     if made.loop is None:
         return ""
@@ -250,7 +199,7 @@ def _reads(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
         queue += [(child, child if isinstance(child, ast.stmt) else statement) for child in ast.iter_child_nodes(node)]
 
 
-def _interrupted(made: _Made) -> str:
+def _interrupted(made: Made) -> str:
     """Return which name would be lost where an error comes after it was bound."""
     if made.caller is None:
         return ""
@@ -270,7 +219,7 @@ def _interrupted(made: _Made) -> str:
     return ""
 
 
-def _seen(made: _Made) -> str:
+def _seen(made: Made) -> str:
     """Return which name a function inside shares with the lines, or the lines take away."""
     stored = stored_in(made.function.body) - {each for node in ast.walk(made.function) for each in _declared(node)}
     for node in ast.walk(made.function):
@@ -278,8 +227,8 @@ def _seen(made: _Made) -> str:
             gone = {each.id for each in node.targets if isinstance(each, ast.Name)}
             if gone:
                 return f"the lines delete {min(gone)}"
-        if isinstance(node, ast.Call) and not node.args and _name_of(node.func) in ("locals", "vars", "dir"):
-            return f"{_name_of(node.func)}() means the function that it stands in"
+        if isinstance(node, ast.Call) and not node.args and name_of(node.func) in ("locals", "vars", "dir"):
+            return f"{name_of(node.func)}() means the function that it stands in"
     if made.caller is None:
         return ""
     for node in ast.walk(made.caller):

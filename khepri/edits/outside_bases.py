@@ -45,27 +45,44 @@ def check_outside(
     Raises:
         EditRefusedError: One does.
     """
+    if not target.is_member:
+        return ()
     unknown: dict[str, Class] = {}
-    for dotted, one in _shared_bases(classes, target, others):
+    owner = _owner(target)
+    for dotted, one in _shared_bases(classes, owner, others):
         base = _class(dotted)
         if base is None:
             unknown[dotted] = one
             continue
-        below = "" if one == _owner(target) else f" of {one.path} {one.symbol}"
-        which = f"{dotted.removeprefix('builtins.')}, a base class{below} from outside, knows it"
+        which = _which(dotted, one, owner)
         if _knows(base, target.name) or _is_looked_for(base, target.name, new):
             raise EditRefusedError(
                 Refusal.NOT_POSSIBLE,
                 f"{target.label} is found by this name: {which}",
                 "leave it, and let it call a method with the other name",
             )
-        if new and _knows(tuple if dotted == "typing.NamedTuple" else base, new):
-            raise EditRefusedError(
-                Refusal.NOT_POSSIBLE,
-                f"{target.label} would be found by the name {new}: {which}",
-                "choose another name",
-            )
-    return _note(target, unknown, new)
+        if new:
+            _refuse_known(dotted, base, new, target.label, which)
+    return _note(f"{target.name} or {new}" if new else target.name, unknown)
+
+
+def check_outside_new(classes: Classes, owner: Class, new: str) -> tuple[str, ...]:
+    """Make sure that no class from outside has a member that a class would get.
+
+    Returns:
+        A note on base classes of which nobody can tell.
+
+    Raises:
+        EditRefusedError: One has.
+    """
+    unknown: dict[str, Class] = {}
+    for dotted, one in _shared_bases(classes, owner, ()):
+        base = _class(dotted)
+        if base is None:
+            unknown[dotted] = one
+        else:
+            _refuse_known(dotted, base, new, f"a method of {owner.symbol}", _which(dotted, one, owner))
+    return _note(new, unknown)
 
 
 def check_outside_parameter(workspace: Workspace, target: Target, name: str, *, is_removed: bool) -> tuple[str, ...]:
@@ -93,11 +110,22 @@ def check_outside_parameter(workspace: Workspace, target: Target, name: str, *, 
         )
     if passing:
         return (f"{target.label} overrides that of {passing[0]}, whose callers may pass {name} by its name",)
-    return _note(target, unknown) if is_removed else ()
+    return _note(target.name, unknown) if is_removed else ()
 
 
-def _note(target: Target, unknown: dict[str, Class], new: str = "") -> tuple[str, ...]:
-    known = f"{target.name} or {new}" if new else target.name
+def _refuse_known(dotted: str, base: type, new: str, label: str, which: str) -> None:
+    if _knows(tuple if dotted == "typing.NamedTuple" else base, new):
+        raise EditRefusedError(
+            Refusal.NOT_POSSIBLE, f"{label} would be found by the name {new}: {which}", "choose another name"
+        )
+
+
+def _which(dotted: str, one: Class, owner: Class) -> str:
+    below = "" if one == owner else f" of {one.path} {one.symbol}"
+    return f"{dotted.removeprefix('builtins.')}, a base class{below} from outside, knows it"
+
+
+def _note(known: str, unknown: dict[str, Class]) -> tuple[str, ...]:
     return tuple(
         f"{one.symbol} inherits {', '.join(names)} from outside: see that nothing there knows {known}"
         for one in dict.fromkeys(unknown.values())
@@ -109,15 +137,13 @@ def _owner(target: Target) -> Class:
     return Class(target.source.path, target.symbol.rpartition(".")[0])
 
 
-def _shared_bases(classes: Classes, target: Target, others: Collection[Relative]) -> Iterator[tuple[str, Class]]:
-    """Yield the bases from outside of the classes that share objects with a member's, each once, with its class."""
-    if target.is_member:
-        own = _owner(target)
-        found = {dotted: own for dotted in sorted(classes.outside(own))}
-        for one in sorted(classes.sharing_members(own, others), key=lambda each: (each.path, each.symbol)):
-            for dotted in sorted(classes.outside(one)):
-                found.setdefault(dotted, one)
-        yield from found.items()
+def _shared_bases(classes: Classes, owner: Class, others: Collection[Relative]) -> Iterator[tuple[str, Class]]:
+    """Yield the bases from outside of the classes that share objects with a class, each once, with its class."""
+    found = {dotted: owner for dotted in sorted(classes.outside(owner))}
+    for one in sorted(classes.sharing_members(owner, others), key=lambda each: (each.path, each.symbol)):
+        for dotted in sorted(classes.outside(one)):
+            found.setdefault(dotted, one)
+    yield from found.items()
 
 
 def _class(dotted: str) -> type | None:

@@ -10,6 +10,7 @@ from khepri.edits.circles import refuse_circle
 from khepri.edits.coroutines import with_waiting
 from khepri.edits.creation import new_target
 from khepri.edits.exact import replace_text
+from khepri.edits.extracted_name import check_extracted_name
 from khepri.edits.extraction import called_on_class, misshapen, taken_away, unlike
 from khepri.edits.imports import (
     Modules,
@@ -165,6 +166,7 @@ def extract(workspace: Workspace, path: str, start_line: int, end_line: int, new
     check_passed_on(workspace, changes)
     notes = check_sound(changes)
     for change in changes.files:
+        notes = (*notes, *check_extracted_name(workspace, change, new_name))
         if why := unlike(change, new_name):
             raise EditRefusedError(Refusal.NOT_POSSIBLE, f"{title}: {why}", "choose other lines, or change that first")
     return Refactoring(changes, notes)
