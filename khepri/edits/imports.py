@@ -44,6 +44,10 @@ class Modules:
         """Return the dotted name of the module in a Python file, by the packages that it lies in."""
         return self._names.get(path) or self._name_by_place(path)
 
+    def is_doubled(self, name: str) -> bool:
+        """Tell if several files are modules of one dotted name, in different folders."""
+        return list(self._names.values()).count(name) > 1
+
     def package(self, path: str) -> str:
         """Return the dotted name of the package that relative imports of a file begin from."""
         name = self.name(path)
@@ -62,10 +66,19 @@ class Modules:
 
 
 def passing_modules(modules: Modules, module: str, name: str, changes: ChangeSet) -> frozenset[str]:
-    """Return the modules through which ``module.name`` can be reached: its own, and those that import it."""
+    """Return the modules through which ``module.name`` can be reached: its own, and those that import it.
+
+    Args:
+        modules: Their names.
+        module: Where the name is defined.
+        name: The name that goes.
+        changes: Its rename; a module that has the name after it as well means something else by it, too.
+    """
     found = {module}
     for change in changes.files:
         if change.before is None or not change.path.endswith(".py"):
+            continue
+        if name in defined_names(change.after or b""):
             continue
         tree = parsed(change.before)
         if tree is not None and any(each.name == name for each in imports_in(tree, modules.package(change.path))):
@@ -113,13 +126,25 @@ def check_imports(workspace: Workspace, changes: ChangeSet) -> None:
             if change.before is None or parsed(change.before) is not None:
                 raise EditRefusedError(Refusal.SYNTAX, f"{change.path} would not be Python any more")
             continue
-        for each in imports_in(tree, modules.package(change.path)):
-            if each.name in gone.get(each.module, ()) and f"{each.module}.{each.name}" not in modules.paths:
-                raise EditRefusedError(
-                    Refusal.NOT_POSSIBLE,
-                    f"{change.path} would import {each.name} from {each.module}, which does not have it any more",
-                    "make this change by hand, or in smaller steps",
-                )
+        _check_found(tree, change.path, modules, gone)
+    changed = {change.path for change in changes.files}
+    # Of two modules of one name nobody can tell which one a file that stays as it is means.
+    gone = {module: names for module, names in gone.items() if names and not modules.is_doubled(module)}
+    words = {name.encode() for names in gone.values() for name in names}
+    for path in workspace.files() if words else ():
+        data = workspace.read(path) if path.endswith(".py") and path not in changed else None
+        if data is not None and any(word in data for word in words) and (tree := parsed(data)) is not None:
+            _check_found(tree, path, modules, gone)
+
+
+def _check_found(tree: ast.Module, path: str, modules: Modules, gone: Mapping[str, frozenset[str]]) -> None:
+    for each in imports_in(tree, modules.package(path)):
+        if each.name in gone.get(each.module, ()) and f"{each.module}.{each.name}" not in modules.paths:
+            raise EditRefusedError(
+                Refusal.NOT_POSSIBLE,
+                f"{path} would import {each.name} from {each.module}, which does not have it any more",
+                "make this change by hand, or in smaller steps",
+            )
 
 
 def check_passed_on(workspace: Workspace, changes: ChangeSet) -> None:

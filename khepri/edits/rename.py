@@ -3,7 +3,7 @@
 import builtins
 import keyword
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Final
@@ -30,6 +30,7 @@ from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename_notes import is_passed_at, note_on_uses, notes_on_inferred, notes_on_rest, shown
 from khepri.edits.rope_project import RopeProject
 from khepri.edits.soundness import check_sound
+from khepri.edits.split_imports import SplitImports
 from khepri.edits.stubs import with_stubs
 from khepri.edits.super_uses import is_super_use
 from khepri.edits.variables import copies_with, find_definition_or_variable, is_field, rename_keywords, variables
@@ -116,7 +117,13 @@ def _renamed(
     refuse_special(old)
     if target is not None:
         _refuse_taken(target, new_name)
-    project = RopeProject(workspace, hides_async=True)
+    split = SplitImports(workspace, target) if target is not None and "." not in target.symbol else None
+    shown_files, seen = workspace, target
+    if target is not None and split is not None:
+        split.refuse_split_modules()
+        shown_files = split.veiled()
+        seen = find_definition_or_variable(read_python(shown_files, source.path), target.symbol)
+    project = RopeProject(shown_files, hides_async=True)
     unsure: dict[str, None] = {}
     passed: dict[str, None] = {}
     doubtful: dict[str, None] = {}
@@ -168,7 +175,8 @@ def _renamed(
 
     def run(*, is_meant: bool) -> ChangeSet:
         chosen = partial(decide, is_meant=is_meant)
-        return project.change_of(title, lambda: _rope_rename(project, source.path, target, new_name, sharing, chosen))
+        found = project.change_of(title, lambda: _rope_rename(project, source.path, seen, new_name, sharing, chosen))
+        return split.unveiled(found, new_name) if split is not None else found
 
     changes = run(is_meant=False)
     is_unique = bool(unsure) and _is_last(workspace, project, changes, old)
@@ -176,12 +184,14 @@ def _renamed(
         changes = run(is_meant=True)
     if not changes.files:
         raise EditRefusedError(Refusal.NOT_POSSIBLE, f"{title}: no use of {old} was found that could be renamed")
-    changes = _with_mentions(workspace, changes, source.path, target, old, new_name)
+    keeping = split.paths if split is not None else ()
+    changes = _with_mentions(workspace, changes, source.path, target, old, new_name, keeping)
     if target is not None:
         changes = _with_other_uses(workspace, changes, target, new_name)
     check_imports(workspace, changes)
     check_passed_on(workspace, changes)
     notes = list(check_sound(changes, renamed=(old, new_name)))
+    notes += split.note() if split is not None else ()
     if doubtful:
         notes.append(note_on_uses(old, list(doubtful), is_unique=False))
     if unsure:
@@ -297,9 +307,18 @@ def _is_last(workspace: Workspace, project: RopeProject, changes: ChangeSet, nam
 
 
 def _with_mentions(
-    workspace: Workspace, changes: ChangeSet, path: str, target: Target | None, old: str, new: str
+    workspace: Workspace,
+    changes: ChangeSet,
+    path: str,
+    target: Target | None,
+    old: str,
+    new: str,
+    keeping: Collection[str],
 ) -> ChangeSet:
-    """Rename the mentions as well, in the files that changed and in those that name the module in strings."""
+    """Rename the mentions as well, in the files that changed and in those that name the module in strings.
+
+    What changed and is among ``keeping`` has the name from elsewhere too, and means nothing else by it than before.
+    """
     if target is not None and "." in target.symbol:
         return changes
     names = Modules(workspace)
@@ -324,7 +343,8 @@ def _with_mentions(
         if data is None or old.encode() not in data:
             continue
         text = decode(data).text
-        is_bound = target is not None and (change is not None or names.name(file) in starred)
+        is_changed = change is not None and file not in keeping
+        is_bound = target is not None and (is_changed or names.name(file) in starred)
         renamed = rename_mentions(text, old, new, modules=modules, is_bound=is_bound)
         if is_bound:
             renamed = rename_before_bound(renamed, old, new)
