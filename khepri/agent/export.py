@@ -1,10 +1,12 @@
 """A session as a document: Markdown to read, JSON for programs."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from enum import StrEnum
 
-from khepri.agent.history import History, Turn
+from khepri.agent.events import Notice, ToolFinished
+from khepri.agent.history import History, NotSummarised, Summary, Turn, Work
 from khepri.agent.words import describe_call, summarize
 from khepri.repo.exports import EXPORT_MARK
 from khepri.repo.text import counted, printable, printable_json
@@ -51,21 +53,37 @@ def _turn(turn: Turn, ending: str) -> str:
         f"\n_With {attachment.name} ({counted(len(attachment.text), 'character')})._"
         for attachment in turn.question.attachments
     ]
-    if turn.steps or turn.work:
-        parts.append("")
-    parts += [f"- `{describe_call(step.tool, step.arguments)}` → {step.summary}" for step in turn.steps]
-    parts += [f"- `{work.title}` → {work.outcome}" for work in turn.work]
+    parts += _rows(turn.happened)
     if turn.answer:
         parts.append(f"\n{turn.answer}")
     if turn.failure:
         parts.append(f"\n**Failed:** {turn.failure}")
     if ending:
         parts.append(f"\n**{ending[:1].upper()}{ending[1:]}.**")
-    if turn.summary:
-        parts.append(f"\n_The conversation went on from this summary:_\n\n{_quoted(turn.summary.strip())}")
     if turn.finished is not None:
         parts.append(f"\n_{summarize(turn.finished)}_")
+    parts += _rows(turn.afterwards)
     return "\n".join(parts) + "\n"
+
+
+def _rows(happened: Sequence[ToolFinished | Notice | Work | Summary | NotSummarised]) -> list[str]:
+    """Return the lines that say what happened, in that order and without remarks; a blank one precedes a list."""
+    rows: list[str] = []
+    for each in happened:
+        match each:
+            case ToolFinished(_, tool, arguments, summary):
+                row = f"- `{describe_call(tool, arguments)}` → {summary}"
+            case Work(title, outcome):
+                row = f"- `{title}` → {outcome}"
+            case Summary(text):
+                row = f"\n_The conversation went on from this summary:_\n\n{_quoted(text.strip())}"
+            case NotSummarised(reason):
+                row = f"\n**The conversation was not summarised:** {reason}"
+            case Notice():
+                continue
+        is_first = not rows or not rows[-1].startswith("- ")
+        rows += ["", row] if row.startswith("- ") and is_first else [row]
+    return rows
 
 
 def _quoted(text: str) -> str:
@@ -87,7 +105,7 @@ def _json(history: History, goes_on: bool) -> str:
                 "is_change": turn.is_change,
                 "work": [asdict(work) for work in turn.work],
                 "answer": turn.answer,
-                "notices": [text for text, _ in turn.notices],
+                "notices": [notice.text for notice in turn.notices],
                 "failure": turn.failure,
                 "ending": ending,
                 "summary": turn.summary,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from khepri.agent.events import DrafterFigures, Finished, Timing, ToolFinished, Usage
+from khepri.agent.events import DrafterFigures, Finished, Notice, Timing, ToolFinished, Usage
 from khepri.agent.journal import Record
 from khepri.agent.task import Attachment, Exchange, Question
 from khepri.agent.words import describe_cut, describe_end
@@ -38,6 +38,13 @@ class Summary:
 
 
 @dataclass(frozen=True)
+class NotSummarised:
+    """A summary that the user asked for was not written."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
 class Told:
     """What the model had been told before a question."""
 
@@ -55,23 +62,43 @@ class Turn:
 
     question: Question
     before: Told = Told()
-    steps: list[ToolFinished] = field(default_factory=list)
+    happened: list[ToolFinished | Notice | Work | Summary] = field(default_factory=list)
+    """What happened before the answer was there, in that order."""
     answer: str = ""
     """The answer, as far as it came."""
-    notices: list[tuple[str, bool]] = field(default_factory=list)
-    """Remarks, each with True if it is a warning."""
     finished: Finished | None = None
     """The figures; None if the turn failed or the process ended within it."""
     failure: str = ""
     """What went wrong; empty if nothing did."""
-    summary: str = ""
-    """What was told instead of the turns before, if they were summarised in this turn or right after it."""
+    afterwards: list[Notice | Summary | NotSummarised] = field(default_factory=list)
+    """What came of the summaries that the user asked for after it, in that order."""
+    is_left: bool = False
+    """True if something else was begun after it, whether it had ended or Khepri had ended within it."""
     is_in_prompt: bool = False
     """True if the prompt's ids contain it, or the summary stands for it."""
     is_change: bool = False
     """True for a change of the repository, which is no part of what the model is told later."""
-    work: list[Work] = field(default_factory=list)
-    """What a change did."""
+
+    @property
+    def steps(self) -> list[ToolFinished]:
+        """What the agent looked at."""
+        return [each for each in self.happened if isinstance(each, ToolFinished)]
+
+    @property
+    def notices(self) -> list[Notice]:
+        """Remarks."""
+        return [each for each in (*self.happened, *self.afterwards) if isinstance(each, Notice)]
+
+    @property
+    def work(self) -> list[Work]:
+        """What a change did."""
+        return [each for each in self.happened if isinstance(each, Work)]
+
+    @property
+    def summary(self) -> str:
+        """What was told at last instead of the turns before, in this turn or right after it; empty if nothing was."""
+        summaries = [each.text for each in (*self.happened, *self.afterwards) if isinstance(each, Summary)]
+        return summaries[-1] if summaries else ""
 
     @property
     def asked(self) -> str:
@@ -82,6 +109,11 @@ class Turn:
     def is_open(self) -> bool:
         """True if nothing says that it has ended: it still goes on, or Khepri ended within it."""
         return self.finished is None and not self.failure
+
+    @property
+    def is_over(self) -> bool:
+        """True if what is written down next is no part of it."""
+        return self.is_left or not self.is_open
 
     @property
     def ending(self) -> str:
@@ -216,10 +248,11 @@ def _apply(history: History, record: Record) -> None:
         case "compacted":
             text, turns, tokens = _text(record, "summary"), _number(record, "turns"), _number(record, "after_tokens")
             history.summary = Summary(text, turns, tokens)
-            history.turns[-1].summary = text
+            turn = history.turns[-1]
+            (turn.afterwards if turn.is_over else turn.happened).append(history.summary)
             history.prompt = ()
-            for turn in history.talk[:turns]:
-                turn.is_in_prompt = True
+            for told in history.talk[:turns]:
+                told.is_in_prompt = True
         case "rewind":
             history.rewind(_number(record, "turns"))
         case "added":
@@ -238,16 +271,23 @@ def _turn(history: History, asked: Question, *, is_change: bool = False) -> Turn
 def _apply_to_turn(turn: Turn, record: Record) -> None:
     match record["kind"]:
         case "step":
-            turn.steps.append(_step(record))
+            turn.happened.append(_step(record))
         case "answer":
             turn.answer += _text(record, "text")
         case "work":
             fields = (_text(record, "title"), _text(record, "outcome"), _text(record, "text"))
-            turn.work.append(Work(*fields, is_error=bool(record["is_error"])))
+            turn.happened.append(Work(*fields, is_error=bool(record["is_error"])))
         case "notice":
-            turn.notices.append((_text(record, "text"), bool(record["is_warning"])))
+            notice = Notice(_text(record, "text"), bool(record["is_warning"]))
+            (turn.afterwards if turn.is_over else turn.happened).append(notice)
+        case "compact":
+            turn.is_left = True
         case "failure":
-            turn.failure = f"{record['message']}\n{record['hint']}".strip()
+            reason = f"{record['message']}\n{record['hint']}".strip()
+            if turn.is_over:
+                turn.afterwards.append(NotSummarised(reason))
+            else:
+                turn.failure = reason
         case "finished" if record["stop_reason"] != "compacted":  # what a summary took is no turn's
             turn.finished = _finished(record, turn)
             turn.answer = turn.finished.answer or turn.answer

@@ -88,7 +88,7 @@ class Recording:
             self._opened().tokens(start, ids[start:], stable_tokens)
 
     def append(self, kind: str, **fields: object) -> None:
-        """Write a record of another kind: ``rewind``, ``model``, ``added``, ``dropped``."""
+        """Write a record of another kind: ``compact``, ``rewind``, ``model``, ``added``, ``dropped``."""
         with self._lock:
             self._opened().append(kind, **fields)
 

@@ -280,10 +280,11 @@ class Session:
             self._has_drafts = True
 
     def _compact(self, task: Task, asked_s: float) -> Finished:
-        self._loaded(task, "")
         turns = self._recording.history.talk if self._recording is not None else []
-        if not turns:
+        if self._recording is None or not turns:
             raise UsageError("there is nothing to summarise yet", "ask something first")
+        self._recording.append("compact")  # so that what comes of it is not taken for a part of the last turn
+        self._loaded(task, "")
         self._context.compact(task, turns)
         usage, timing = summarize([], None, asked_s, 0.0)
         return Finished("", (), usage, timing, self.model.name, "compacted")

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from textual.strip import Strip
 
-from khepri.agent.history import History, Turn
+from khepri.agent.events import Notice, ToolFinished
+from khepri.agent.history import History, NotSummarised, Summary, Turn, Work
 from khepri.agent.words import describe_call, describe_outcome
 from khepri.tui.markdown_blocks import MarkdownBlocks, Piece, code_of, cut
 from khepri.tui.paint import CODE_BAR, Look, Tone, draw_line, draw_markdown, draw_plain
@@ -179,16 +180,7 @@ def entries_of(history: History) -> list[Entry]:
 
 
 def _entries_of_turn(turn: Turn) -> list[Entry]:
-    entries: list[Entry] = [UserEntry(turn.asked)]
-    for step in turn.steps:
-        entry = StepEntry(describe_call(step.tool, step.arguments))
-        entry.finish(describe_outcome(step), step.text, is_error=step.is_error)
-        entries.append(entry)
-    entries += [NoteEntry(text, Tone.WARNING if is_warning else Tone.NOTE) for text, is_warning in turn.notices]
-    for work in turn.work:
-        entry = StepEntry(work.title)
-        entry.finish(work.outcome, work.text, is_error=work.is_error)
-        entries.append(entry)
+    entries: list[Entry] = [UserEntry(turn.asked), *map(_entry_of, turn.happened)]
     if turn.answer:
         entries.append(MarkdownEntry(turn.answer))
     if turn.failure:
@@ -196,9 +188,25 @@ def _entries_of_turn(turn: Turn) -> list[Entry]:
     elif turn.ending:
         is_whole = turn.is_change and turn.finished is not None
         entries.append(NoteEntry(turn.ending, Tone.NOTE if is_whole else Tone.WARNING))
-    if turn.summary:
-        entries.append(SummaryEntry(turn.summary))
-    return entries
+    return [*entries, *map(_entry_of, turn.afterwards)]
+
+
+def _entry_of(happened: ToolFinished | Notice | Work | Summary | NotSummarised) -> Entry:
+    match happened:
+        case ToolFinished():
+            entry = StepEntry(describe_call(happened.tool, happened.arguments))
+            entry.finish(describe_outcome(happened), happened.text, is_error=happened.is_error)
+            return entry
+        case Work(title, outcome, text, is_error):
+            entry = StepEntry(title)
+            entry.finish(outcome, text, is_error=is_error)
+            return entry
+        case Notice(text, is_warning):
+            return NoteEntry(text, Tone.WARNING if is_warning else Tone.NOTE)
+        case Summary(text):
+            return SummaryEntry(text)
+        case NotSummarised(reason):
+            return NoteEntry(f"the conversation was not summarised: {reason}", Tone.WARNING)
 
 
 def _markdown_block(piece: Piece) -> Block:

@@ -570,7 +570,7 @@ def test_what_a_change_did_is_told_from_the_file_alone(root: Path) -> None:
     told.witness(CheckFinished("pytest -q", False, "exit status 1", "1 failed", 12.0, ""))
     told.close()
     (turn,) = Recording(root / "one.jsonl", root, "tiny").history.turns
-    assert turn.notices == [("1. rename a to b", False), ("1 of 1: renamed a", False)]
+    assert [notice.text for notice in turn.notices] == ["1. rename a to b", "1 of 1: renamed a"]
     assert [(work.title, work.is_error) for work in turn.work] == [("wrote 1 file", False), ("check pytest -q", True)]
     assert "-a\n+b\n" in turn.work[0].text
     assert turn.work[1].text == "1 failed"

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from khepri.agent.events import AnswerDelta, Compacted, Finished, Notice, Timing, ToolFinished, Usage
-from khepri.agent.history import History, prompts_of, replay
+from khepri.agent.export import ExportFormat, export
+from khepri.agent.history import History, NotSummarised, prompts_of, replay
 from khepri.agent.journal import Journal, read_records
 from khepri.agent.recording import Recording, find_session, list_sessions, new_path
 from khepri.agent.task import Attachment, Question
-from khepri.errors import DecodeError, UsageError
+from khepri.errors import CancelledError, DecodeError, UsageError
 
 STEP = ToolFinished(1, "read", {"path": "a.py"}, "a.py:1-2", 10, 1.5, False, "1: é\x1b[31m")
 FINISHED = Finished(
@@ -46,7 +47,7 @@ def test_what_was_said_is_there_after_it_was_opened_again(tmp_path: Path) -> Non
     again = recording(tmp_path).history
     assert again == live
     assert again.turns[0].question == Question("Where?", (Attachment("stdin", "x"),), ("a.py",))
-    assert again.turns[0].notices == [("careful", True)]
+    assert again.turns[0].notices == [Notice("careful", is_warning=True)]
     assert again.turns[1].answer == "It is here."
     assert again.turns[1].steps == [STEP]
     assert again.turns[1].finished == FINISHED
@@ -146,6 +147,55 @@ def test_a_summary_stands_for_the_turns_before_and_goes_when_they_are_taken_back
     assert (history.summary.text, history.prompt, history.untold) == ("We spoke of one.", (8, 9), [])
     told.append("rewind", turns=1)
     assert (history.summary.text, history.prompt) == ("", (1, 2))
+
+
+def summarised_thrice(tmp_path: Path) -> Recording:
+    """Return a session with a summary that made room, one that was stopped, and one that was asked for."""
+    told = recording(tmp_path)
+    say(told, "One?", (1, 2))
+    told.question(Question("Two?"))
+    told.witness(Compacted("MADE ROOM", 1, 900, 40))
+    told.witness(STEP)
+    told.witness(AnswerDelta("It is here.", 2, 30.0))
+    told.tokens((8, 9), 1)
+    told.witness(FINISHED)
+    told.append("compact")
+    told.witness(CancelledError("interrupted"))
+    told.append("compact")
+    told.witness(Compacted("ASKED FOR", 2, 900, 40))
+    return told
+
+
+def test_a_document_has_a_summary_where_it_was_written_and_blames_no_answer_for_one_that_was_stopped(
+    tmp_path: Path,
+) -> None:
+    summarised_thrice(tmp_path).close()
+    history = recording(tmp_path).history
+    document = export(history, ExportFormat.MARKDOWN)
+    (*_, second) = document.split("## ")
+    told = ("Two?", "MADE ROOM", "- `read", "It is here.", "tokens/s", "not summarised:** interrupted", "ASKED FOR")
+    places = [second.index(words) for words in told]
+    assert places == sorted(places)
+    assert "Failed" not in document
+    last = json.loads(export(history, ExportFormat.JSON))["turns"][-1]
+    assert (last["failure"], last["ending"], last["summary"]) == ("", "", "ASKED FOR")
+
+
+def test_a_summary_that_was_stopped_is_no_failure_of_a_turn_that_khepri_ended_within(tmp_path: Path) -> None:
+    told = recording(tmp_path)
+    told.question(Question("One?"))
+    told.append("compact")
+    told.witness(CancelledError("interrupted"))
+    (turn,) = told.history.turns
+    assert (turn.failure, turn.ending) == ("", "Khepri ended before the answer did")
+    assert turn.afterwards == [NotSummarised("interrupted")]
+
+
+def test_a_summary_that_was_stopped_blames_no_answer_in_sessions_from_before(tmp_path: Path) -> None:
+    told = recording(tmp_path)
+    say(told, "One?", (1, 2))
+    told.witness(CancelledError("interrupted"))
+    assert told.history.turns[0].failure == ""
 
 
 def test_a_failure_is_part_of_the_session(tmp_path: Path) -> None:

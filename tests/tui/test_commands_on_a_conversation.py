@@ -10,18 +10,20 @@ from textual.widgets import OptionList
 
 from khepri import paths
 from khepri.agent.commands import COMMANDS
-from khepri.agent.recording import list_sessions
+from khepri.agent.events import AnswerDelta, Compacted, Notice
+from khepri.agent.recording import Recording, list_sessions, new_path
 from khepri.agent.session import Session
+from khepri.agent.task import Question
 from khepri.edits.apply import apply
 from khepri.edits.change import ChangeSet, FileChange
 from khepri.edits.checkpoints import Checkpoints
 from khepri.tui.app import KhepriApp
-from khepri.tui.entries import AnswerEntry, SummaryEntry, UserEntry
+from khepri.tui.entries import AnswerEntry, MarkdownEntry, NoteEntry, StepEntry, SummaryEntry, UserEntry
 from khepri.tui.screens.picker import Picker
 from tests.support.lasting import LASTING
 from tests.tui.conftest import MakeApp, running, wait_until
 from tests.tui.test_commands import said, said_lines
-from tests.tui.test_conversation_on_screen import record
+from tests.tui.test_conversation_on_screen import STEP, record
 
 
 def questions(app: KhepriApp) -> list[str]:
@@ -111,6 +113,28 @@ async def test_a_summary_is_stopped_and_changes_nothing(make_app: MakeApp, root:
         await wait_until(pilot, lambda: "! stopped" in said_lines(app))
         assert not any(isinstance(entry, SummaryEntry) for entry in app.transcript.entries)
         assert app.status.status.activity == ""
+        assert app.conversation.history.turns[-1].failure == ""
+    later = make_app(app.conversation.history.session_id)
+    async with running(later) as pilot:
+        assert [entry.text for entry in later.transcript.entries][
+            -1
+        ] == "the conversation was not summarised: interrupted"
+
+
+async def test_a_summary_stands_where_it_was_written_after_the_session_was_resumed(
+    make_app: MakeApp, root: Path
+) -> None:
+    told = Recording(new_path(paths.sessions_dir(root)), root, "tiny")
+    told.question(Question("Why?"))
+    told.witness(Compacted("We spoke.", 1, 900, 40))
+    told.witness(Notice("careful"))
+    told.witness(STEP)
+    told.witness(AnswerDelta("So.", 1, 1.0))
+    told.close()
+    app = make_app(told.path.stem)
+    async with running(app):
+        kinds = [type(entry) for entry in app.transcript.entries]
+        assert kinds[:5] == [UserEntry, SummaryEntry, NoteEntry, StepEntry, MarkdownEntry]
 
 
 async def test_another_model_takes_over_and_answers(make_app: MakeApp, endless_model: Path, tmp_path: Path) -> None:
