@@ -112,7 +112,7 @@ class Classes:
 
     def sharing_objects(self, one: Class) -> set[Class]:
         """Return the classes of which some object is one, if it is one of this class as well."""
-        return {base for each in self.below(one) for base in self._above(each)}
+        return {base for each in self.below(one) for base in self.above(each)}
 
     def sharing_members(self, one: Class, others: Collection[Relative]) -> set[Class]:
         """Return the classes that share objects with a class, or with one of those that have a member of its family."""
@@ -137,7 +137,7 @@ class Classes:
 
     def inherits(self, one: Class, name: str) -> bool:
         """Tell if a class that another one inherits binds an attribute."""
-        return any(self.member(each, name) is not None for each in self._above(one) - {one})
+        return any(self.member(each, name) is not None for each in self.above(one) - {one})
 
     def node(self, one: Class) -> ast.ClassDef | None:
         """Return the definition of a class; None if it has gone."""
@@ -156,7 +156,7 @@ class Classes:
     def outside(self, one: Class) -> frozenset[str]:
         """Return what a class inherits from outside the workspace: dotted paths, with ``builtins`` for Python's own."""
         found = set()
-        for each in self._above(one):
+        for each in self.above(one):
             imported = self._file(each.path).imported
             for written, base in self._written_bases(each):
                 root, _, rest = written.partition(".")
@@ -182,7 +182,8 @@ class Classes:
                     queue += new
         return found
 
-    def _above(self, one: Class) -> set[Class]:
+    def above(self, one: Class) -> set[Class]:
+        """Return a class and all that it inherits from."""
         found, queue = {one}, [one]
         while queue:
             new = set(self._bases(queue.pop())) - found

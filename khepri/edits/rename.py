@@ -19,6 +19,7 @@ from khepri.edits.foreign import Foreign
 from khepri.edits.imports import Modules, check_imports, check_passed_on, passing_modules, star_passers
 from khepri.edits.known_uses import KnownUses
 from khepri.edits.locate import Source, Target, find_target, read_python
+from khepri.edits.look_alikes import notes_on_look_alikes
 from khepri.edits.mentions import public_names, rename_mentions
 from khepri.edits.namesakes import Namesakes
 from khepri.edits.other_files import note_on_module, note_on_name
@@ -102,6 +103,7 @@ def _in_family(workspace: Workspace, target: Target, new_name: str) -> Refactori
     if followed:
         also = f"{shown(followed)} {'is' if len(followed) == 1 else 'are'} renamed too: an object has one of them"
         notes = (also, *notes)
+    notes = (*notes, *notes_on_look_alikes(classes, target, others))
     return Refactoring(changes, (*outside, *notes))
 
 
