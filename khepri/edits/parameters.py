@@ -27,6 +27,7 @@ from khepri.edits.rename import Refactoring, check_name, refuse_special
 from khepri.edits.rename_notes import shown
 from khepri.edits.signature import Definition, Edit, edited, removal_of, split_arguments
 from khepri.edits.soundness import check_sound
+from khepri.edits.split_imports import note_on_split_calls
 from khepri.edits.star_parameters import is_starred, rename_starred
 from khepri.edits.super_uses import CONSTRUCTORS
 from khepri.edits.unresolved_calls import refuse_unresolved, with_unresolved
@@ -78,6 +79,7 @@ def remove_parameter(workspace: Workspace, path: str, symbol: str, name: str) ->
     is_named = any(name in each.keywords for each in definitions)
     notes = refuse_unresolved(workspace, changes, target, name) if is_named else ()
     notes += _notes_on_places(workspace, definitions[0], name, calls)
+    notes += note_on_split_calls(workspace, definitions[0], name)
     notes += (*notes_on_stand_ins(workspace, target), *outside)
     notes += notes_on_loose_uses(workspace, changes, target, name, is_removed=True)
     if asked := [each.target.label for each in definitions if is_asked_for(each, name)]:
@@ -161,7 +163,7 @@ def rename_parameter(workspace: Workspace, path: str, symbol: str, old: str, new
 
     changes, forked = _in_family(workspace, f"rename {old} of {target.label} to {new}", target, old, rename)
     outside = check_outside_parameter(workspace, target, old, is_removed=False)
-    notes = (*captured, *notes_on_stand_ins(workspace, target), *outside)
+    notes = (*captured, *notes_on_stand_ins(workspace, target), *outside, *note_on_split_calls(workspace, first, old))
     if taking := _taking_by_name(forked, find_python(forked, path, symbol), new):
         meant = {call for each in taking for call in found_calls(forked, each)}
         changes, unresolved = with_unresolved(workspace, changes, target, (old, new), meant)

@@ -7,17 +7,19 @@ import is of. What only assigns such a name (``fast = None``) is followed by the
 
 import ast
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
+from khepri.edits.found_calls import is_builder
 from khepri.edits.imports import Modules, bindings_of, parsed, star_passers
-from khepri.edits.locate import Target
+from khepri.edits.locate import Target, find_target
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename_notes import shown
+from khepri.edits.signature import Definition
 from khepri.edits.workspace import Workspace
 from khepri.repo.text import decode
 
@@ -97,16 +99,48 @@ class SplitImports:
             files.append(each)
         return change_set(changes.title, files)
 
-    def calls(self) -> list[str]:
-        """Return the places of the calls that may be of the definition or of what else has its name there."""
-        found = []
-        for path in sorted(self.paths):
-            names = {each.name for each in self._split[path]}
-            for node in ast.walk(self._trees[path]):
-                match node:
-                    case ast.Call(func=ast.Name(id=name)) if name in names:
-                        found.append(f"{path}:{node.lineno}")
-        return found
+    def calls(self, parameter: str, place: int | None) -> list[str]:
+        """Return where the definition, or what else has its name there, is called with a parameter.
+
+        Args:
+            parameter: What may be passed by this name, or behind ``*`` or ``**``.
+            place: Which of the arguments it is, from 0; None if it is not passed by place.
+        """
+        return sorted(
+            f"{path}:{call.lineno}"
+            for path, called in self._called().items()
+            for call in called
+            if any(each.arg in (parameter, None) for each in call.keywords)
+            or any(isinstance(each, ast.Starred) for each in call.args)
+            or (place is not None and len(call.args) > place)
+        )
+
+    def _called(self) -> dict[str, list[ast.Call]]:
+        """Return the calls through split names, in each file that has one itself or from another file."""
+        reached = {
+            f"{self._modules.name(path)}.{each.name}"
+            for path, found in self._split.items()
+            for each in found
+            if isinstance(each.scope, ast.Module)
+        }
+        called: dict[str, list[ast.Call]] = {}
+        while True:
+            before = len(reached)
+            for path, bound in self._bound.items():
+                sources: dict[str, set[str]] = {}
+                for each in bound:
+                    sources.setdefault(each.name, set()).add(each.source)
+                    if each.source in reached and isinstance(each.scope, ast.Module):
+                        reached.add(f"{self._modules.name(path)}.{each.name}")
+                names = {each.name for each in self._split.get(path, ())}
+                names |= {name for name, found in sources.items() if found & reached}
+                called[path] = [
+                    node
+                    for node in ast.walk(self._trees[path])
+                    if isinstance(node, ast.Call) and _is_call_of(node.func, names, sources, reached)
+                ]
+            if len(reached) == before:
+                return called
 
     def note(self) -> tuple[str, ...]:
         """Return a note on the files that keep the name."""
@@ -216,3 +250,32 @@ def _statements(tree: ast.Module) -> Iterator[tuple[ast.AST, ast.stmt]]:
             yield scope, node
         inner = node if isinstance(node, _DEFINITIONS) else scope
         queue += [(inner, each) for each in ast.iter_child_nodes(node) if not isinstance(each, ast.expr)]
+
+
+def _is_call_of(
+    called: ast.expr, names: Collection[str], sources: Mapping[str, Collection[str]], reached: Collection[str]
+) -> bool:
+    match called:
+        case ast.Name(id=name):
+            return name in names
+        case ast.Attribute(value=ast.Name(id=of), attr=name):
+            return any(f"{source}.{name}" in reached for source in sources.get(of, ()))
+    return False
+
+
+def note_on_split_calls(workspace: Workspace, function: Definition, name: str) -> tuple[str, ...]:
+    """Return a note on the calls with a parameter that are of a function or of what else has its name there."""
+    target, positional = function.target, function.positional
+    if "." in target.symbol:
+        if not is_builder(target) or target.symbol.count(".") > 1:
+            return ()
+        target, positional = find_target(target.source, target.symbol.rpartition(".")[0]), positional[1:]
+    place = positional.index(name) if name in positional else None
+    places = SplitImports(workspace, target).calls(name, place)
+    if not places:
+        return ()
+    call = "calls" if len(places) == 1 else "call"
+    return (
+        f"{shown(places)} {call} {target.name} or something else that is imported or defined by the same name: "
+        f"see that what is passed for {name} suits both",
+    )

@@ -6,6 +6,7 @@ import pytest
 
 from khepri.edits.change import FileChange, change_set
 from khepri.edits.imports import check_imports
+from khepri.edits.parameters import remove_parameter, rename_parameter
 from khepri.edits.refusal import EditRefusedError
 from khepri.edits.rename import rename
 from khepri.edits.workspace import Workspace
@@ -113,3 +114,38 @@ def test_a_file_that_stays_as_it_is_imports_nothing_that_is_gone(tmp_path: Path)
     change = FileChange("a.py", DEFINED.encode(), DEFINED.replace("fast", "quick").encode())
     with pytest.raises(EditRefusedError, match=r"b\.py would import fast from a, which does not have it any more"):
         check_imports(Workspace(Repository.open(tmp_path)), change_set("", [change]))
+
+
+EITHER = (
+    "try:\n    from a import {0}\nexcept ImportError:\n    from slow import {0}\n\n{0}(1)\n{0}(1, 2)\n{0}(1, slack=3)\n"
+)
+THROUGH = "import b\nfrom b import fast as f\n\nf(1, 2)\nb.fast(3, 4)\nb.fast(3)\n"
+
+
+@pytest.mark.parametrize("path", ["a.py", "slow.py"])
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_calls_of_one_function_or_another_are_told_where_a_parameter_changes(
+    tmp_path: Path, path: str, is_removed: bool
+) -> None:
+    written(tmp_path, {"a.py": DEFINED, "slow.py": DEFINED, "b.py": EITHER.format("fast"), "c.py": THROUGH})
+    workspace = Workspace(Repository.open(tmp_path))
+    done = (
+        remove_parameter(workspace, path, "fast", "slack")
+        if is_removed
+        else rename_parameter(workspace, path, "fast", "slack", "rest")
+    )
+    assert "b.py:7, b.py:8, c.py:4, c.py:5 call fast or something else" in "\n".join(done.notes)
+
+
+def test_objects_of_one_class_or_another_are_told_where_a_parameter_changes(tmp_path: Path) -> None:
+    text = "class Fast:\n    def __init__(self, x, slack=0): ...\n"
+    written(tmp_path, {"a.py": text, "slow.py": text, "b.py": EITHER.format("Fast")})
+    done = remove_parameter(Workspace(Repository.open(tmp_path)), "a.py", "Fast.__init__", "slack")
+    assert "b.py:7, b.py:8 call Fast or something else" in "\n".join(done.notes)
+
+
+def test_calls_of_what_only_an_accelerator_replaces_are_told(tmp_path: Path) -> None:
+    text = DEFINED + "\n\ntry:\n    from _speed import fast\nexcept ImportError:\n    pass\n"
+    written(tmp_path, {"a.py": text, "c.py": "from a import fast\n\nfast(1, 2)\n"})
+    done = remove_parameter(Workspace(Repository.open(tmp_path)), "a.py", "fast", "slack")
+    assert "c.py:3 calls fast or something else" in "\n".join(done.notes)
