@@ -62,8 +62,8 @@ class _File:
 def relatives(workspace: Workspace, target: Target, classes: "Classes | None" = None) -> tuple[Relative, ...]:
     """Return the members that may stand for a method or an attribute of a class or that it may stand for, sorted.
 
-    Classes are followed through imports; what is defined inside a function is left out. Each file that names one of
-    the classes is read, unless ``classes`` of the workspace have it already.
+    Classes are followed through imports, and into functions. Each file that names one of the classes is read,
+    unless ``classes`` of the workspace have it already.
     """
     owner, _, name = target.symbol.rpartition(".")
     if not owner or _PRIVATE.fullmatch(name):
@@ -264,7 +264,9 @@ def _classes(node: ast.AST, around: tuple[str, ...]) -> Iterator[tuple[str, ast.
         if isinstance(child, ast.ClassDef):
             yield ".".join([*around, child.name]), child
             yield from _classes(child, (*around, child.name))
-        elif not isinstance(child, (*_FUNCTIONS, ast.expr)):
+        elif isinstance(child, _FUNCTIONS):
+            yield from _classes(child, (*around, child.name))
+        elif not isinstance(child, ast.expr):
             yield from _classes(child, around)
 
 

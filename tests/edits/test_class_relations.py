@@ -53,6 +53,27 @@ def test_a_method_is_renamed_with_that_of_a_mixin_which_calls_it_by_super(tmp_pa
     assert "is renamed too" in done.notes[0]
 
 
+LOCAL = """from p import Base
+
+
+def test():
+    class Local:
+        def {0}(self, n):
+            return super().{0}(n)
+
+    class Both(Local, Base): ...
+
+    assert Both().{0}(2)
+"""
+
+
+def test_a_method_is_renamed_with_that_of_a_mixin_inside_a_function(tmp_path: Path) -> None:
+    done = rename(written(tmp_path, {**MIXED, "test_it.py": LOCAL}, "go", "n"), "p/base.py", "Base.go", "run")
+    texts = {change.path: change.new_text for change in done.changes.files}
+    assert texts["test_it.py"] == filled(LOCAL, "run")
+    assert "test_it.py test.Local.go are renamed too" in done.notes[0]
+
+
 def test_a_parameter_is_renamed_in_the_mixin_too(tmp_path: Path) -> None:
     done = rename_parameter(written(tmp_path, MIXED, "go", "n"), "p/base.py", "Base.go", "n", "m")
     texts = {change.path: change.new_text for change in done.changes.files}

@@ -82,6 +82,7 @@ def workspace_of(root: Path) -> Workspace:
         ("p/base.py", "Base.own", "kept", "Session.kept (p/session.py:11)"),
         ("p/base.py", "Base.own", "lone", "Mixin.lone (p/mixed.py:7)"),
         ("p/mixed.py", "Mixin.deep", "hook", "Base.hook (p/base.py:10)"),
+        ("p/base.py", "Base.own", "local", "test.Local.local (p/session.py:20)"),
     ],
 )
 def test_a_name_that_a_class_of_the_same_objects_has_is_refused(
