@@ -13,6 +13,7 @@ from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.class_bodies import rename_before_bound
 from khepri.edits.class_patterns import is_pattern_keyword, with_class_patterns
 from khepri.edits.class_relations import Classes, relatives, sharing_classes
+from khepri.edits.composed_names import notes_on_composed
 from khepri.edits.exact import replace_text
 from khepri.edits.fixtures import is_fixture, with_fixture_uses
 from khepri.edits.foreign import Foreign
@@ -104,6 +105,7 @@ def _in_family(workspace: Workspace, target: Target, new_name: str) -> Refactori
         also = f"{shown(followed)} {'is' if len(followed) == 1 else 'are'} renamed too: an object has one of them"
         notes = (also, *notes)
     notes = (*notes, *notes_on_look_alikes(classes, target, others))
+    notes = (*notes, *notes_on_composed(workspace, changes, target, new_name, others))
     return Refactoring(changes, (*outside, *notes))
 
 
