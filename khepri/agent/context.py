@@ -62,30 +62,31 @@ class Context:
         self._history = history
         self._prompt = None
 
-    def add(self, task: Task, message: str, past: Sequence[Turn]) -> Prompt:
+    def add(self, task: Task, message: str, past: Sequence[Turn], later: str = "") -> Prompt:
         """Tell the model a message and return the prompt that ends with it.
 
         Args:
             task: Hears of it.
             message: What the user says.
             past: The turns before this one.
+            later: What is told after the message by someone else, and has to fit as well.
 
         Raises:
-            ContextFullError: It does not fit, whatever is summarised.
+            ContextFullError: It does not fit, whatever is summarised; where it is too long by itself nothing was.
             CancelledError: The task was cancelled.
             ModelError: The engine failed.
         """
         self.notices = ()
         self._forget_useless_ids()
         if self._prompt is not None:
-            needed = len(self._prompt) + self._prompt.follow_cost(message)
+            needed = len(self._prompt) + self._prompt.follow_cost(message) + _cost(self._prompt, later)
             if past and needed + self._room_to_work() > self._room():
-                self.compact(task, past)
+                self._make_room(task, message, past, later)
             else:
                 self._check_room(needed)
                 self._prompt.follow(message)
         if self._prompt is None:
-            self._prompt = self._opened(task, message, past)
+            self._prompt = self._opened(task, message, past, later)
         return self._prompt
 
     def foretell(self, message: str) -> Prompt:
@@ -122,16 +123,23 @@ class Context:
         if ids and (len(ids) > self._room() or not 0 <= min(ids) <= max(ids) < self._engine.vocabulary.size):
             self._history.forget_prompt()
 
-    def _opened(self, task: Task, message: str, past: Sequence[Turn]) -> Prompt:
+    def _make_room(self, task: Task, message: str, past: Sequence[Turn], later: str) -> None:
+        """Summarise what has been told, unless the message would not fit even into a new conversation."""
+        prompt = Prompt(self._engine.vocabulary)
+        tell(prompt, Opening(self._make_preamble(prompt.count_tokens).text), (), message)
+        self._check_room(len(prompt) + _cost(prompt, later))
+        self.compact(task, past)
+
+    def _opened(self, task: Task, message: str, past: Sequence[Turn], later: str) -> Prompt:
         prompt = self._told(message, past)
         task.check()
         can_be_shorter = bool(self._history.prompt or _untold(past))
-        if can_be_shorter and len(prompt) + self._room_to_work() > self._room():
-            self.compact(task, past)
+        if can_be_shorter and len(prompt) + _cost(prompt, later) + self._room_to_work() > self._room():
+            self._make_room(task, message, past, later)
             prompt = self._told(message, past)
         for text in self.notices:
             task.emit(Notice(text, is_warning=True))
-        self._check_room(len(prompt))
+        self._check_room(len(prompt) + _cost(prompt, later))
         return prompt
 
     def _told(self, message: str, past: Sequence[Turn]) -> Prompt:
@@ -168,6 +176,10 @@ class Context:
                 needed_tokens=tokens + _LEAST_ANSWER_TOKENS,
                 context_tokens=room,
             )
+
+
+def _cost(prompt: Prompt, later: str) -> int:
+    return prompt.follow_cost(later) if later else 0
 
 
 def _untold(past: Sequence[Turn]) -> list[Exchange]:

@@ -268,23 +268,25 @@ class AgentLoop:
                 self._emit(AnswerDelta(fresh, len(reply.generation.tokens), 0.0))
 
     def _begin(self, looks: Sequence[ToolCall], untold: str, progress: _Progress) -> None:
-        if looks and self._has_room_for_call():
-            self._look(looks[: self._settings.steps], untold or self._question, progress)
+        question = untold or self._question
+        reminder_tokens = self._prompt.follow_cost(self._reminder("reminder.md", question))
+        if looks and self._has_room_for_call(reminder_tokens):
+            self._look(looks[: self._settings.steps], question, reminder_tokens, progress)
         elif untold:
             self._prompt.follow(untold)
 
-    def _look(self, calls: Sequence[ToolCall], question: str, progress: _Progress) -> None:
+    def _look(self, calls: Sequence[ToolCall], question: str, reminder_tokens: int, progress: _Progress) -> None:
         """Make several calls in the model's name, as many as the budget of one observation can be shared by."""
-        calls = calls[: max(1, self._observation_budget() // _LEAST_LOOK_TOKENS)]
+        calls = calls[: max(1, self._observation_budget(reminder_tokens) // _LEAST_LOOK_TOKENS)]
         for call in calls:
             self._prompt.write_call(json.dumps({"name": call.name, "arguments": dict(call.arguments)}))
-        budget = self._observation_budget() // len(calls)
+        budget = self._observation_budget(reminder_tokens) // len(calls)
         observations = [self._run_tool(call, budget, progress) for call in calls]
         self._prompt.follow(self._observation_message(observations, question, progress))
 
     def _observe(self, call: ToolCall, progress: _Progress) -> None:
         """Make the model's call and append what it shows to the prompt."""
-        observation = self._run_tool(call, self._observation_budget(), progress)
+        observation = self._run_tool(call, self._observation_budget(self._reminder_tokens), progress)
         self._prompt.follow(self._observation_message([observation], self._question, progress))
 
     def _run_tool(self, call: ToolCall, budget_tokens: int, progress: _Progress) -> Observation:
@@ -327,19 +329,19 @@ class AgentLoop:
     def _may_call(self, progress: _Progress) -> bool:
         """True while another call is within the steps, has room, and the model is not going in circles."""
         has_steps = len(progress.steps) < self._settings.steps and self._guard.refusals < _MOST_REFUSALS
-        return has_steps and bool(self._tool_names) and self._has_room_for_call()
+        return has_steps and bool(self._tool_names) and self._has_room_for_call(self._reminder_tokens)
 
     def _room(self) -> int:
         """Return how many tokens the context still holds."""
         return self._engine.backend.capabilities.context_tokens - len(self._prompt)
 
-    def _observation_budget(self) -> int:
+    def _observation_budget(self, reminder_tokens: int) -> int:
         answer = min(self._settings.max_tokens // 2, self._engine.backend.capabilities.context_tokens // _ANSWER_SHARE)
-        reserve = _CALL_TOKENS + self._reminder_tokens + max(_LEAST_ANSWER_TOKENS, answer)
+        reserve = _CALL_TOKENS + reminder_tokens + max(_LEAST_ANSWER_TOKENS, answer)
         return max(_LEAST_OBSERVATION_TOKENS, min(self._settings.observation_tokens, self._room() - reserve))
 
-    def _has_room_for_call(self) -> bool:
-        least = 2 * _CALL_TOKENS + _LEAST_OBSERVATION_TOKENS + self._reminder_tokens + _LEAST_ANSWER_TOKENS
+    def _has_room_for_call(self, reminder_tokens: int) -> bool:
+        least = 2 * _CALL_TOKENS + _LEAST_OBSERVATION_TOKENS + reminder_tokens + _LEAST_ANSWER_TOKENS
         return self._room() > least
 
     def _no_answer(self, progress: _Progress) -> StepLimitError:

@@ -238,10 +238,10 @@ class Session:
         load_ms = self._loaded(task, told)
         message = self._message(question, places)
         self._follow_files()
-        prompt = self._context.add(task, message, self._past())
+        untold = question.text if self._reads_first(question) else ""
+        prompt = self._context.add(task, message, self._past(), untold)
         loop = self._loop(task.emit, prompt, question)
         task.attach(loop)
-        untold = question.text if self._reads_first(question) else ""
         finished = loop.run(_looks(question, places), self.model.name, asked_s, load_ms, untold=untold)
         return replace(finished, notices=(*self._context.notices, *finished.notices))
 

@@ -81,13 +81,13 @@ def prompts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
 
 @pytest.fixture
 def make(root: Path, endless_model: Path) -> MakeConversation:
-    def make(session: str | None = None, **changes: object) -> Conversation:
+    def make(session: str | None = None, *, use_tools: bool = False, **changes: object) -> Conversation:
         values = {"max_tokens": 16, "threads": 1, "extra_buffers": "off", "map_tokens": 60, **changes}
         config = Config(**values)  # type: ignore[arg-type]
         repository = Repository.open(root)
 
         def open_session(name: str) -> Session:
-            return Session(repository, config, stores.find(name or str(endless_model)), use_tools=False)
+            return Session(repository, config, stores.find(name or str(endless_model)), use_tools=use_tools)
 
         conversation = Conversation(repository, config, open_session, session)
         conversation.open()
@@ -327,6 +327,24 @@ def test_what_no_summary_can_make_room_for_is_refused_with_counts(make: MakeConv
     assert "tokens" in conversation.history.turns[-1].failure
     assert isinstance(ask(conversation, "Two?")[-1], Finished)
     conversation.close()
+
+
+@pytest.mark.parametrize(("context_tokens", "mentions"), [(1024, ()), (8192, ("retry.py",))])
+def test_a_question_that_fits_into_no_context_costs_the_conversation_nothing(
+    make: MakeConversation, prompts: list[tuple[int, ...]], context_tokens: int, mentions: tuple[str, ...]
+) -> None:
+    conversation = make(context_tokens=context_tokens, observation_tokens=64, use_tools=bool(mentions))
+    ask(conversation, "One?")
+    told = conversation.history.prompt
+    prompts.clear()
+    for _ in range(2):
+        with pytest.raises(ContextFullError):
+            list(conversation.submit(Question("x" * 9000, mentions=mentions)).events())
+    assert prompts == []
+    assert not conversation.history.summary.text
+    ask(conversation, "Two?")
+    conversation.close()
+    assert prompts[0][: len(told)] == told
 
 
 def test_a_conversation_is_summarised_when_the_user_asks_and_goes_on_from_it(

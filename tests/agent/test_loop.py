@@ -309,3 +309,10 @@ def test_a_look_without_room_for_a_line_says_so_and_is_not_answered_from(root: P
     assert finished.steps[0].summary == "no room for a line of src/app.py"
     assert finished.steps[0].is_error
     assert finished.answer == "It is not shown."
+
+
+def test_what_is_looked_at_leaves_room_for_a_long_question_that_follows_it(root: Path) -> None:
+    (root / "src" / "app.py").write_text("value = 1\n" * 100, encoding="utf-8")
+    with Conversation(root, ["", "It is not shown."], context_tokens=1300) as talk:
+        finished = talk.loop.run([LOOK], "scripted", 0.0, 0.0, untold="q" * 600)
+    assert finished.answer == "It is not shown."
