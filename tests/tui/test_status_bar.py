@@ -1,8 +1,10 @@
 """What the status bar finds room for."""
 
+from dataclasses import replace
+
 import pytest
 
-from khepri.tui.widgets.status_bar import Status
+from khepri.tui.widgets.status_bar import Status, laid_out, place_of, work_of
 from tests.tui.conftest import MakeApp, running, wait_until
 
 FULL = Status(
@@ -20,7 +22,8 @@ FULL = Status(
 @pytest.mark.parametrize(
     ("size", "words"),
     [
-        ((60, 18), ("writing", "tokens/s", "gamma 4")),
+        ((60, 18), ("writing", "20.1 tokens/s (acc. 85%, gamma 4)", "3,866/8,192", "1,937/3,866 cached", "main")),
+        ((80, 24), ("writing", "20.1 tokens/s (acc. 85%, gamma 4)", "3,866/8,192", "qwen2.5-coder", "cached", "main")),
         ((100, 30), ("writing", "gamma 4", "3,866/8,192", "cached", "qwen2.5", "network strong", "main")),
         ((300, 100), ("writing", "gamma 4", "3,866/8,192", "cached", "qwen2.5", "network strong", "main")),
     ],
@@ -38,3 +41,22 @@ async def test_what_matters_is_seen_at_any_size(
         assert all(word in shown for word in words)
         assert len(shown.split("\n")) == app.status.size.height
         assert all(len(line) <= app.status.size.width for line in shown.split("\n"))
+
+
+def test_large_figures_and_a_long_branch_leave_room_for_each_other_at_80_columns() -> None:
+    branch = "feature/a-branch-with-a-name-that-says-everything"
+    large = replace(
+        FULL,
+        activity="writing, 12,345 tokens",
+        context_tokens=98_765,
+        context_limit=131_072,
+        cache="98,001/98,765 cached",
+        branch=branch,
+        queued=2,
+    )
+    lines = laid_out(work_of(large), place_of(large), 78, 2)
+    shown = "\n".join(lines)
+    assert len(lines) == 2
+    assert all(len(line) <= 78 for line in lines)
+    for words in ("12,345", "2 queued", "acc. 85%, gamma 4", "98,765/131,072", "98,001/98,765 cached", branch[:16]):
+        assert words in shown

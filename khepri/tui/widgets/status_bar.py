@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from textual.app import RenderResult
 from textual.content import Content
 from textual.geometry import Size
@@ -18,8 +18,19 @@ from khepri.repo.text import printable
 
 _SEPARATOR: Final = " · "
 _WIDE_CELLS: Final = 150
-Part = tuple[int, str]
-"""A text and its rank: of those that find no room together, the lowest ranks stay."""
+_MOST_NAME_CELLS: Final = 20
+"""So much of a name is shown where there is little room."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One thing that is shown."""
+
+    rank: int
+    """Of those that find no room together, the lowest ranks stay."""
+    text: str
+    short: str
+    """What stands for the text where there is little room."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +58,10 @@ class Status:
 
 
 class StatusBar(Widget):
-    """The status in one line, or two where it is too narrow for one; what matters least is left out first."""
+    """The status in one line, or two where it is too narrow for one.
+
+    Where that is not enough, texts are shortened; then what matters least is left out first.
+    """
 
     status: reactive[Status] = reactive(Status())
 
@@ -67,31 +81,60 @@ class StatusBar(Widget):
 
 def work_of(status: Status) -> list[Part]:
     """Return what is done and what it costs."""
-    context = f"{status.context_tokens:,}/{status.context_limit:,} tokens" if status.context_limit else ""
+    context = f"{status.context_tokens:,}/{status.context_limit:,}" if status.context_limit else ""
     queued = f"{status.queued} queued" if status.queued else ""
-    return [part for part in ((0, status.activity), (1, queued), (2, status.speed), (3, context)) if part[1]]
+    parts = (
+        Part(0, status.activity, status.activity),
+        Part(1, queued, queued),
+        Part(2, status.speed, status.speed.replace("acceptance", "acc.")),
+        Part(3, f"{context} tokens" if context else "", context),
+    )
+    return [part for part in parts if part.text]
 
 
 def place_of(status: Status) -> list[Part]:
     """Return what it is done with, and where."""
-    ranked = ((6, status.cache), (4, status.model), (5, status.network), (7, status.branch))
-    return [part for part in ranked if part[1]]
+    parts = (
+        Part(4, status.cache, status.cache),
+        Part(6, status.model, _clipped(status.model)),
+        Part(7, status.network, status.network),
+        Part(5, status.branch, _clipped(status.branch)),
+    )
+    return [part for part in parts if part.text]
 
 
 def laid_out(work: Sequence[Part], place: Sequence[Part], width: int, most_lines: int) -> list[str]:
-    """Return lines of ``width`` cells: the place in one of its own if there is one, and without what finds no room."""
-    apart = [*_flowed(work, width), *_flowed(place, width)]
+    """Return lines of ``width`` cells: the place in one of its own if there is one.
+
+    What finds no room is shortened, and what finds none then is left out.
+    """
+    apart = [*_in_few_lines(work, width), *_in_few_lines(place, width)]
     if len(apart) <= most_lines:
         return apart
-    kept = [*work, *place]
-    while len(kept) > 1 and len(_flowed(kept, width)) > most_lines:
-        kept.remove(max(kept))
-    return _flowed(kept, width)
+    kept = sorted([*work, *place], key=lambda part: part.rank)
+    while kept:
+        shown = [part for part in (*work, *place) if part in kept]
+        lines = _flowed([part.text for part in shown], width)
+        if len(lines) > most_lines:
+            lines = _flowed([part.short for part in shown], width)
+        if len(lines) <= most_lines or len(kept) == 1:
+            return lines
+        kept.pop()
+    return []
 
 
-def _flowed(parts: Sequence[Part], width: int) -> list[str]:
+def _in_few_lines(parts: Sequence[Part], width: int) -> list[str]:
+    whole = _flowed([part.text for part in parts], width)
+    return whole if len(whole) <= 1 else _flowed([part.short for part in parts], width)
+
+
+def _clipped(name: str) -> str:
+    return name if cell_len(name) <= _MOST_NAME_CELLS else f"{set_cell_size(name, _MOST_NAME_CELLS - 1)}…"
+
+
+def _flowed(texts: Sequence[str], width: int) -> list[str]:
     lines: list[str] = []
-    for _, text in parts:
+    for text in texts:
         longer = f"{lines[-1]}{_SEPARATOR}{text}" if lines else text
         if lines and cell_len(longer) <= width:
             lines[-1] = longer
