@@ -3,6 +3,9 @@
 A process that is killed outright restores nothing. The guard waits on a pipe whose other end only the app holds; when
 that end closes without a farewell, it puts the terminal's modes back and leaves the alternate screen. It is a shell
 under a name of its own, so that what kills Khepri by name does not kill it too.
+
+What it cannot do: a shell around a script that ran Khepri takes the modes that it finds when the script ends for its
+own, which may be before the guard has run, and sets them again for each command until ``stty sane``.
 """
 
 import os
