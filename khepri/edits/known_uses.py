@@ -38,6 +38,7 @@ class KnownUses:
         }
         self._having: set[Class] | None = None
         self.ends = cache(self._ends)
+        self.said_ends = cache(self._said_ends)
 
     def _ends(self, path: str, text: str) -> Mapping[int, bool]:
         """Return where in a text uses end of which it is known whether they are of the member, each with that."""
@@ -57,6 +58,34 @@ class KnownUses:
                 found[starts[(node.end_lineno or 1) - 1] + len(row.decode())] = is_meant
         return found
 
+    def _said_ends(self, path: str, text: str) -> frozenset[int]:
+        """Return where in a text uses end whose object is of one class, or several, as the code says around it."""
+        tree = parsed(text.encode()) or ast.Module([], [])
+        lines = text.split("\n")
+        starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+        said = self._said(path, tree)
+        found = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and node.attr == self._name:
+                makers = _makers(tree, node.value)
+                if node in said or (makers and all(self._classes.meant(path, each) is not None for each in makers)):
+                    row = lines[(node.end_lineno or 1) - 1].encode()[: node.end_col_offset]
+                    found.add(starts[(node.end_lineno or 1) - 1] + len(row.decode()))
+        return frozenset(found)
+
+    def _said(self, path: str, tree: ast.Module) -> set[ast.Attribute]:
+        """Return the uses on a name or an expression of which the code says the class."""
+        typed = _typed(tree, self._name, ())
+        found = {node for node, written in typed if self._classes.meant(path, written) is not None}
+        found |= set(_on_super(tree, self._name))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and node.attr == self._name:
+                maker = node.value.func if isinstance(node.value, ast.Call) else node.value
+                is_own = isinstance(maker, ast.Name) and maker.id in ("self", "cls")
+                if is_own or self._classes.meant(path, ast.unparse(maker)) is not None:
+                    found.add(node)
+        return found
+
     def inferred(self, path: str, before: str, after: str) -> list[int]:
         """Return the lines where a library has renamed uses by what it infers alone: on no object of a known class.
 
@@ -66,16 +95,12 @@ class KnownUses:
             after: What is proposed, line by line.
         """
         tree, then = (parsed(text.encode()) or ast.Module([], []) for text in (before, after))
-        known = {id(node) for node, _ in _typed(tree, self._name, ())} | {
-            id(node) for node in _on_super(tree, self._name)
-        }
+        said = self._said(path, tree)
         left = {node.lineno for node in ast.walk(then) if isinstance(node, ast.Attribute) and node.attr == self._name}
         found = set()
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and node.attr == self._name and node.lineno not in left:
-                maker = node.value.func if isinstance(node.value, ast.Call) else node.value
-                is_own = isinstance(maker, ast.Name) and maker.id in ("self", "cls")
-                if id(node) not in known and not is_own and self._classes.meant(path, ast.unparse(maker)) is None:
+                if node not in said:
                     found.add(node.lineno)
         return sorted(found)
 

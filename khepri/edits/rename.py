@@ -131,6 +131,7 @@ def _renamed(
     unsure: dict[str, None] = {}
     passed: dict[str, None] = {}
     doubtful: dict[str, None] = {}
+    inferred: dict[str, None] = {}
     has_arguments = target is not None and target.is_member and is_field(target)
     foreign = Foreign(workspace)
     known = KnownUses(workspace, target, sharing) if target is not None and target.is_member else None
@@ -175,11 +176,24 @@ def _renamed(
         unsure[at] = None
         return is_meant
 
+    def tell_left(occurrence: "Occurrence") -> None:
+        # What a library infers of another class is left, and may be of several: what a factory returns, for one.
+        file, text, (start, end) = (
+            occurrence.resource.path,
+            occurrence.tools.pymodule.source_code,
+            occurrence.get_word_range(),
+        )
+        if known is not None and text[:start].rstrip().endswith(".") and not is_private(old):
+            if end not in known.said_ends(file, text):
+                inferred[f"{file}:{occurrence.lineno}"] = None
+
     title = f"rename {old} to {new_name}"
 
     def run(*, is_meant: bool) -> ChangeSet:
         chosen = partial(decide, is_meant=is_meant)
-        found = project.change_of(title, lambda: _rope_rename(project, source.path, seen, new_name, sharing, chosen))
+        found = project.change_of(
+            title, lambda: _rope_rename(project, source.path, seen, new_name, sharing, chosen, tell_left)
+        )
         return split.unveiled(found, new_name) if split is not None else found
 
     changes = run(is_meant=False)
@@ -198,8 +212,10 @@ def _renamed(
     notes += split.note() if split is not None else ()
     if doubtful:
         notes.append(note_on_uses(old, list(doubtful), is_unique=False))
-    if unsure:
-        notes.append(note_on_uses(old, list(unsure), is_unique=is_unique))
+    if unsure and is_unique:
+        notes.append(note_on_uses(old, list(unsure), is_unique=True))
+    if left := dict.fromkeys((*(() if is_unique else unsure), *inferred)):
+        notes.append(note_on_uses(old, list(left), is_unique=False))
     if still := [at for at in passed if is_passed_at(changes, at, old)]:
         notes.append(f"{old} is passed by name to what nobody knows at {shown(still)}, and was left there")
     module = Modules(workspace).name(source.path)
@@ -230,6 +246,7 @@ def _rope_rename(
     new_name: str,
     sharing: frozenset[tuple[str, str]],
     decide: Callable[["Occurrence"], bool],
+    tell_left: Callable[["Occurrence"], None],
 ) -> "RopeChanges":
     from rope.refactor.rename import Rename
 
@@ -252,6 +269,7 @@ def _rope_rename(
         in_hierarchy=is_method and not is_private(refactoring.get_old_name()),
         is_field=target is not None and is_method and is_field(target),
         unsure=is_meant if is_method else None,
+        left=tell_left,
     )
 
 

@@ -24,6 +24,7 @@ def rename_found(
     in_hierarchy: bool,
     is_field: bool,
     unsure: "Callable[[Occurrence], bool] | None",
+    left: "Callable[[Occurrence], None]",
 ) -> ChangeSet:
     """Return rope's change by which a definition, an attribute or a module, but no parameter, is renamed.
 
@@ -34,6 +35,7 @@ def rename_found(
         in_hierarchy: True to rename a method with those that it overrides or that override it.
         is_field: True if it is an argument of its class as well.
         unsure: Decides of a use of which rope does not know what it means; None leaves all of them.
+        left: Is told of each use that rope takes for what something else in the repository defines.
 
     Raises:
         RopeError: rope refuses.
@@ -51,6 +53,12 @@ def rename_found(
         is_passed = found.is_keyword(place) and not is_field and not copies_with(text, place)
         return False if is_passed or place in found else None
 
+    def tell_left(occurrence: "Occurrence") -> None:
+        meant = occurrence.get_pyname()
+        module = meant.get_definition_location()[0] if meant is not None else None
+        if module is not None and module.get_resource() is not None:
+            left(occurrence)
+
     refactoring.validate_changes(new_name)
     finder = create_finder(
         refactoring.project,
@@ -61,6 +69,7 @@ def rename_found(
         in_hierarchy=in_hierarchy and refactoring.is_method(),
     )
     finder.filters.insert(0, refuse_parameter)
+    finder.filters.append(tell_left)
     changes = ChangeSet(f"Renaming <{old}> to <{new_name}>")
     for file in [refactoring.resource] if _is_local(refactoring.old_pyname) else files:
         text = rename_in_module(finder, new_name, resource=file)

@@ -88,3 +88,32 @@ def test_what_may_be_of_the_class_too_is_told_where_it_is_left(tmp_path: Path, m
     done = rename(Workspace(Repository.open(tmp_path)), "a.py", "A.size", "length")
     line = text[: text.index(f"return {name}")].count("\n") + 1
     assert any(f"a.py:{line}" in each for each in done.notes)
+
+
+PAIR = "class A:\n    def go(self): ...\n\n\nclass B:\n    def go(self): ...\n\n\n"
+FACTORY = PAIR + "def mk(n):\n    if n:\n        return A()\n    return B()\n"
+
+
+@pytest.mark.parametrize("symbol", ["A.go", "B.go"])
+@pytest.mark.parametrize(
+    "factory",
+    [
+        FACTORY,
+        PAIR + "def mk(n):\n    return A() if n else B()\n",
+        PAIR + "def mk(n):\n    if n:\n        r = A()\n    else:\n        r = B()\n    return r\n",
+    ],
+)
+def test_what_a_factory_of_several_classes_returns_is_told(tmp_path: Path, factory: str, symbol: str) -> None:
+    uses = "from a import mk\n\nmk(1).go()\nx = mk(0)\nx.go()\n"
+    for name, text in {"a.py": factory, "b.py": uses}.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    done = rename(Workspace(Repository.open(tmp_path)), "a.py", symbol, "run")
+    assert "b.py:3, b.py:5 " in "\n".join(done.notes) or ": b.py:3, b.py:5" in "\n".join(done.notes)
+
+
+def test_what_is_left_on_objects_whose_class_the_code_says_is_not_told(tmp_path: Path) -> None:
+    own = "    def twice(self):\n        self.go()\n"
+    uses = "x = B()\nx.go()\nB().go()\nB.go(x)\n\n\ndef f(b: B, c):\n    b.go()\n    c = B()\n"
+    (tmp_path / "a.py").write_text(PAIR.rstrip() + "\n\n" + own + "\n\n" + uses, encoding="utf-8")
+    done = rename(Workspace(Repository.open(tmp_path)), "a.py", "A.go", "run")
+    assert done.notes == ()
