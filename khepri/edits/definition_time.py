@@ -6,6 +6,7 @@ Names that nothing in the file binds are not known here.
 """
 
 import ast
+import builtins
 import re
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -35,7 +36,9 @@ def missing_at_definition(function: Definition, parameter: str) -> tuple[str, st
         return None
     around = _around(ast.parse(function.text), function)
     first = min(each.lineno for each in (function.node, *function.node.decorator_list))
-    for name in sorted(_read(parameter, is_later=_ANNOTATIONS.search(function.text) is not None)):
+    # One of Python's own names is there, also where the file gives it to something else further down.
+    read = _read(parameter, is_later=_ANNOTATIONS.search(function.text) is not None)
+    for name in sorted(each for each in read if not hasattr(builtins, each)):
         if why := _missing(name, around, first):
             return name, why
     return None

@@ -182,6 +182,7 @@ def test_a_default_that_is_not_there_yet_is_refused(tmp_path: Path, text: str, s
         ("K = 1\n\n\ndef f(): ...\n", "f", "K", "K"),
         ("try:\n    import K\nexcept ImportError:\n    K = None\n\n\ndef f(): ...\n", "f", "K", ""),
         ("class A:\n    K = 2\n\n    def f(self): ...\n", "A.f", "K", ""),
+        ("class A:\n    def f(self): ...\n\n    def list(self): ...\n", "A.f", "None", "list[int]"),
         ("from x import *\n\n\ndef f():\n    return K\n", "f", "K", ""),
         ("def f(): ...\n\n\nK = 1\n", "f", "lambda: K", "'K'"),
         ("from __future__ import annotations\n\n\ndef f(): ...\n\n\nclass K: ...\n", "f", "None", "K"),
