@@ -5,7 +5,7 @@ No call is run here; what an earlier one will have made is told from the call it
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -14,11 +14,12 @@ from khepri.agent.call_grammar import plan_grammar
 from khepri.agent.creating import create_call
 from khepri.agent.generation import Writer
 from khepri.agent.goal_tests import without_goals
+from khepri.agent.module_renames import module_rename, refuse_bare_module
 from khepri.agent.prompt import Prompt
 from khepri.agent.protocol import ToolCall, parse
 from khepri.agent.rewriting import rewrite_call
 from khepri.agent.task import Instruction
-from khepri.agent.task_parts import after, in_plain_words, parts_of, renaming
+from khepri.agent.task_parts import after, in_plain_words, made_by, parts_of, renaming
 from khepri.agent.task_reading import Candidate, is_called, is_only_a_place, names_file
 from khepri.agent.words import describe_planned
 from khepri.edits.creation import new_target
@@ -85,7 +86,7 @@ class Planning:
         """Let the model choose what does the task: one call for each of its parts.
 
         Raises:
-            EditRefusedError: The task speaks of a name that stands nowhere.
+            EditRefusedError: The task speaks of a name that stands nowhere, or of a module that cannot be renamed.
             CancelledError: The task was cancelled.
             ContextFullError: The task does not fit into the context.
             ModelError: The engine failed.
@@ -96,6 +97,18 @@ class Planning:
         for number, part in enumerate(parts_of(self._instruction.text, found)):
             if number:
                 prompt.follow(assets.render_prompt("edit/part.md", task=part).strip())
+            module = module_rename(part, self._files(calls.values()), found)
+            if calls and (module is None) == any(map(_is_of_module, calls.values())):
+                # The refactorings of definitions look for modules on the disk, where none has its new name yet.
+                raise EditRefusedError(
+                    Refusal.NOT_POSSIBLE,
+                    "a module is not renamed in one task with other changes",
+                    "give the rename of the module as a task of its own, and the rest after it",
+                )
+            if module is not None:
+                calls.setdefault(module.identity, module)
+                found = after(module, found)
+                continue
             words = in_plain_words(part, found, self._stands)
             said = renaming(words)
             if said is not None and not self._is_there(said[0], found):
@@ -106,6 +119,7 @@ class Planning:
             if said is not None and not any(is_called(each, said[0]) for each in found):
                 found = [*self._variables(said[0]), *found]
                 self._refuse_stranger(said[0], found)
+                refuse_bare_module(said[0], self._files(calls.values()), found)
             grammar = plan_grammar(self._manifests, found, self._repository.files(), words)
             call = parse(self._writer.write(prompt, grammar, _PLAN_TOKENS), [each.name for each in self._manifests])
             if call is not None:
@@ -113,6 +127,12 @@ class Planning:
                 calls.setdefault(call.identity, call)
                 found = after(call, found)
         return tuple(calls.values())
+
+    def _files(self, calls: Iterable[ToolCall]) -> list[str]:
+        """Return the files as they are called once these calls are done."""
+        renamed = {str(call.arguments.get("path")): made_by(call) for call in calls if _is_of_module(call)}
+        made = {path: made[0] for path, made in renamed.items() if made is not None}
+        return [made.get(path, path) for path in self._repository.files()]
 
     def _refuse_stranger(self, name: str, found: Sequence[Candidate]) -> None:
         """Refuse to rename a member that its class does not have: a model would rename something else instead."""
@@ -158,6 +178,10 @@ class Planning:
         word = re.escape(name.rpartition(".")[2])
         found = search(self._repository, rf"(^|\W){word}(\W|$)", literal=False, case_sensitive=True, max_matches=1)
         return bool(found.matches)
+
+
+def _is_of_module(call: ToolCall) -> bool:
+    return call.name == "rename" and not call.arguments.get("symbol")
 
 
 def _refuse_place(call: ToolCall, task: str) -> None:

@@ -7,6 +7,7 @@ import builtins
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import PurePosixPath
 from typing import Final
 
 from khepri.agent.protocol import ToolCall
@@ -50,7 +51,7 @@ _HOLDS: Final = re.compile(
     re.IGNORECASE,
 )
 """What has to hold, and is nothing to do by itself."""
-_NOTHING_MORE: Final = re.compile(
+NOTHING_MORE: Final = re.compile(
     r"[`'\"]?(?:[\s,.]|everywhere|throughout|and|tests?|included|including|the|in|all|files|its|callers|uses|"
     r"(?:whole|entire|repository|repo|project|code ?base|package)\b|[\w-]*[./][\w./-]+)*",
     re.IGNORECASE,
@@ -145,7 +146,7 @@ def is_only_rename(task: str, found: Sequence[Candidate]) -> bool:
     said = _said_renaming(task)
     if said is None or not any(is_called(each, _old_name(said)) for each in found):
         return False
-    return not task[: said.start()].strip() and _NOTHING_MORE.fullmatch(task, said.end()) is not None
+    return not task[: said.start()].strip() and NOTHING_MORE.fullmatch(task, said.end()) is not None
 
 
 def in_plain_words(part: str, found: Sequence[Candidate], stands: Callable[[str], bool]) -> str:
@@ -167,6 +168,8 @@ def made_by(call: ToolCall) -> tuple[str, str] | None:
     """Return path and symbol of what a call leaves under another name or in another file; None for other calls."""
     path, symbol = str(call.arguments.get("path", "")), str(call.arguments.get("symbol", ""))
     match call.name:
+        case "rename" if not symbol:
+            return str(PurePosixPath(path).with_stem(str(call.arguments.get("new_name", "")))), ""
         case "rename":
             return path, ".".join([*symbol.split(".")[:-1], str(call.arguments.get("new_name", ""))])
         case "move":
@@ -195,4 +198,5 @@ def needs(call: ToolCall, earlier: ToolCall) -> bool:
 
 
 def _is_in(candidate: Candidate, path: str, symbol: str) -> bool:
-    return candidate.path == path and (candidate.symbol == symbol or candidate.symbol.startswith(f"{symbol}."))
+    lies_in = not symbol or candidate.symbol == symbol or candidate.symbol.startswith(f"{symbol}.")
+    return candidate.path == path and lies_in

@@ -270,7 +270,7 @@ def bindings_of(tree: ast.Module, package: str) -> dict[str, str]:
                 root = alias.name.partition(".")[0]
                 found[alias.asname or root] = alias.name if alias.asname else root
         elif isinstance(node, ast.ImportFrom):
-            module = _module_of(node, package)
+            module = module_of(node, package)
             found |= {alias.asname or alias.name: f"{module}.{alias.name}" for alias in node.names}
     return found
 
@@ -280,7 +280,8 @@ def star_sources(tree: ast.Module, package: str) -> frozenset[str]:
     return frozenset(each.module for each in imports_in(tree, package, is_star=True))
 
 
-def _module_of(node: ast.ImportFrom, package: str) -> str:
+def module_of(node: ast.ImportFrom, package: str) -> str:
+    """Return the dotted name of the module that a statement imports from, as seen from a package."""
     base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
     return ".".join([*base, *([node.module] if node.module else [])])
 
@@ -290,7 +291,7 @@ def imports_in(tree: ast.Module, package: str, *, is_star: bool = False) -> Iter
     for node in ast.walk(tree):
         if not isinstance(node, ast.ImportFrom):
             continue
-        module = _module_of(node, package)
+        module = module_of(node, package)
         for alias in node.names:
             if (alias.name == "*") == is_star:
                 yield _Import(module, alias.name, node.lineno)

@@ -42,7 +42,8 @@ def rename_mentions(text: str, old: str, new: str, *, modules: frozenset[str], i
         return text
     places = _Places(text)
     bare = re.compile(rf"(?<![\w]){re.escape(old)}(?!\w)")
-    dotted = re.compile(rf"(?:{'|'.join(re.escape(module) for module in sorted(modules))})\.{re.escape(old)}(?!\w)")
+    names = "|".join(re.escape(module) for module in sorted(modules))
+    dotted = re.compile(rf"(?<![\w.])(?:{names})\.{re.escape(old)}(?!\w)")
     edits: dict[_Span, str] = {}
     for span, role in _strings(tree, places):
         raw = text[span.start : span.end]

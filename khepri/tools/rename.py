@@ -1,23 +1,20 @@
-"""The tool ``rename``: renames a Python definition wherever it is used. It proposes; nothing is written."""
+"""The tool ``rename``: renames a Python definition or module wherever it is used. It proposes; nothing is written."""
 
+from khepri.edits.module_rename import rename_module
 from khepri.edits.rename import rename
 from khepri.tools.base import Arguments, Observation, ToolContext
 from khepri.tools.proposal import propose, text_of, workspace_of
 
 
 def run(context: ToolContext, arguments: Arguments) -> Observation:
-    """Propose a new name for a Python definition, everywhere that it is used.
+    """Propose a new name for a Python definition, or without a symbol for a module, everywhere that it is used.
 
     Raises:
         RefusedError: It cannot be done without breaking something.
         ToolError: The arguments are refused.
     """
-    return propose(
-        context,
-        rename(
-            workspace_of(context),
-            text_of(arguments, "path"),
-            text_of(arguments, "symbol"),
-            text_of(arguments, "new_name"),
-        ),
-    )
+    workspace = workspace_of(context)
+    path, symbol, new_name = (text_of(arguments, key) for key in ("path", "symbol", "new_name"))
+    if not symbol:
+        return propose(context, rename_module(workspace, path, new_name))
+    return propose(context, rename(workspace, path, symbol, new_name))

@@ -114,6 +114,35 @@ def test_a_rename_takes_no_code_of_the_models(root: Path) -> None:
     assert len(change.writer.generations) == 1
 
 
+@pytest.mark.parametrize("task", ["rename app.py to server.py", "rename the module app to server"])
+def test_a_module_is_renamed_without_a_word_of_the_models(root: Path, task: str) -> None:
+    with Change(root, Instruction(task), []) as change:
+        report = change.run()
+    assert report.outcome == "applied"
+    assert not (root / "app.py").exists()
+    assert text(root, "server.py") == APP
+    assert text(root, "use.py") == USE.replace("app", "server")
+    assert not change.writer.generations
+
+
+@pytest.mark.parametrize(
+    ("task", "why"),
+    [
+        ("rename app to server", "the module app.py is"),
+        ("rename app.py to server.py\nrename Session to Talk", "not renamed in one task"),
+        ("rename use.py to app.py", "app.py is there already"),
+    ],
+)
+def test_a_module_that_cannot_be_renamed_so_is_left(root: Path, task: str, why: str) -> None:
+    with Change(root, Instruction(task), [REWRITE, GOOD]) as change:
+        try:
+            said = change.run().steps[0].text
+        except RefusedError as error:
+            said = error.message
+    assert why in said
+    assert (text(root), text(root, "use.py")) == (APP, USE)
+
+
 def test_nothing_is_written_before_the_user_has_said_yes(root: Path) -> None:
     def look(changes: ChangeSet) -> Decision:
         assert text(root) == APP
