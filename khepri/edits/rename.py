@@ -32,7 +32,7 @@ from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename_notes import is_passed_at, note_on_uses, notes_on_inferred, notes_on_rest, shown
 from khepri.edits.rope_project import RopeProject
 from khepri.edits.soundness import check_sound
-from khepri.edits.split_imports import SplitImports
+from khepri.edits.split_imports import SplitImports, note_on_split_members
 from khepri.edits.stubs import with_stubs
 from khepri.edits.super_uses import is_super_use
 from khepri.edits.variables import copies_with, find_definition_or_variable, is_field, rename_keywords, variables
@@ -100,7 +100,7 @@ def _in_family(workspace: Workspace, target: Target, new_name: str) -> Refactori
         # What was left before may be renamed now, so that the last notes are the ones to tell.
         changes, notes = changes.merged(following.changes), following.notes
         followed.append(f"{each.path} {each.symbol}")
-    notes = (*notes, *notes_on_inferred(workspace, changes, target, sharing))
+    notes = (*notes, *notes_on_inferred(workspace, changes, target, sharing), *note_on_split_members(workspace, target))
     if followed:
         also = f"{shown(followed)} {'is' if len(followed) == 1 else 'are'} renamed too: an object has one of them"
         notes = (also, *notes)

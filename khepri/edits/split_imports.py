@@ -115,6 +115,15 @@ class SplitImports:
             or (place is not None and len(call.args) > place)
         )
 
+    def members(self, name: str) -> list[str]:
+        """Return where an attribute is used in the files that keep the name."""
+        return sorted(
+            f"{path}:{node.lineno}"
+            for path in self.paths
+            for node in ast.walk(self._trees[path])
+            if isinstance(node, ast.Attribute) and node.attr == name
+        )
+
     def _called(self) -> dict[str, list[ast.Call]]:
         """Return the calls through split names, in each file that has one itself or from another file."""
         reached = {
@@ -279,3 +288,18 @@ def note_on_split_calls(workspace: Workspace, function: Definition, name: str) -
         f"{shown(places)} {call} {target.name} or something else that is imported or defined by the same name: "
         f"see that what is passed for {name} suits both",
     )
+
+
+def note_on_split_members(workspace: Workspace, target: Target) -> tuple[str, ...]:
+    """Return a note on the uses of a member's name in files where its class is one of several of its name."""
+    if target.symbol.count(".") != 1:
+        return ()
+    try:
+        owner = find_target(target.source, target.symbol.partition(".")[0])
+    except EditRefusedError:
+        return ()  # A class that is there more than once in its own file is none that can be told from others.
+    places = SplitImports(workspace, owner).members(target.name)
+    if not places:
+        return ()
+    note = f"is imported or else something of the same name: see that both have what is used at {shown(places)}"
+    return (f"{owner.name} {note}",)

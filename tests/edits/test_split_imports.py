@@ -149,3 +149,12 @@ def test_calls_of_what_only_an_accelerator_replaces_are_told(tmp_path: Path) -> 
     written(tmp_path, {"a.py": text, "c.py": "from a import fast\n\nfast(1, 2)\n"})
     done = remove_parameter(Workspace(Repository.open(tmp_path)), "a.py", "fast", "slack")
     assert "c.py:3 calls fast or something else" in "\n".join(done.notes)
+
+
+@pytest.mark.parametrize("path", ["a.py", "slow.py"])
+def test_members_of_one_class_or_another_are_told(tmp_path: Path, path: str) -> None:
+    text = "class A:\n    def go(self): ...\n"
+    uses = "try:\n    from a import A\nexcept ImportError:\n    from slow import A\n\nA().go()\nx = A()\nx.go()\n"
+    written(tmp_path, {"a.py": text, "slow.py": text, "b.py": uses})
+    done = rename(Workspace(Repository.open(tmp_path)), path, "A.go", "run")
+    assert "see that both have what is used at b.py:6, b.py:8" in "\n".join(done.notes)
