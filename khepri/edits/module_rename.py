@@ -131,7 +131,16 @@ def _checked(
                 f"{path} has {module.bare} by an import of everything (*)",
                 f"import {module.bare} by its name there first",
             )
-    return [] if module.parent else _checked_at_top(workspace, source, module, uses)
+    return _note_on_scripts(source, module, uses) if module.parent else _checked_at_top(workspace, source, module, uses)
+
+
+def _note_on_scripts(source: Source, module: ModuleName, uses: Mapping[str, ModuleUses]) -> list[str]:
+    """Return a note on files beside a module that import its bare name, as only a program in its folder can."""
+    folder = source.path.rpartition("/")[0]
+    beside = [path for path, use in uses.items() if module.bare in use.imported and path.rpartition("/")[0] == folder]
+    if not beside or module.bare in sys.stdlib_module_names:
+        return []
+    return [f"{shown(beside)} may mean {source.path} by {module.bare}, without its package; that was left"]
 
 
 def _refuse_namesakes(path: str, parent: ModuleUses, module: ModuleName) -> None:

@@ -6,6 +6,7 @@ are those that ``Repository`` lists, their text is decoded by ``khepri.repo.text
 values and never performed.
 """
 
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -99,6 +100,11 @@ class _Project(Project):  # type: ignore[misc]
 
     def get_files(self) -> "list[Resource]":
         return [self.get_file(path) for path in self._visible]
+
+    def find_module(self, modname: str, folder: "Folder | None" = None) -> "Resource | None":
+        """Find a module; one of the standard library's name in a package is not what a file beside it imports."""
+        is_standard = modname.partition(".")[0] in sys.stdlib_module_names
+        return super().find_module(modname, None if is_standard else folder)
 
     def get_python_path_folders(self) -> "list[Folder]":
         """Nothing outside the repository: what Khepri itself has installed is not what the repository runs with."""

@@ -165,3 +165,10 @@ def test_texts_that_may_mean_the_module_and_other_files_are_told(tmp_path: Path)
     _, notes = renamed(tmp_path, files, "pkg/logging.py", "logs")
     assert "a.py:3, a.py:4" in notes
     assert "pyproject.toml" in notes
+
+
+def test_a_program_in_a_package_that_imports_what_lies_beside_it_is_told(tmp_path: Path) -> None:
+    files = {"pkg/__init__.py": "", "pkg/helper.py": "", "pkg/run.py": "import helper\n"}
+    done, notes = renamed(tmp_path, files, "pkg/helper.py", "support")
+    assert done["pkg/run.py"] == "import helper\n"
+    assert "pkg/run.py may mean pkg/helper.py" in notes

@@ -186,3 +186,15 @@ def test_a_package_that_imports_its_own_modules_is_renamed(tmp_path: Path) -> No
     assert after["p/r/m.py"] == "V = 1\n"
     assert after["use.py"] == "import p.r\nfrom p.r import V, m\n"
     assert not notes
+
+
+def test_the_standard_library_is_not_taken_for_a_module_beside_the_file_that_imports_it(tmp_path: Path) -> None:
+    files = {
+        "pkg/__init__.py": "",
+        "pkg/logging.py": "def getLogger(name): ...\n",
+        "pkg/a.py": "import logging\nfrom logging import getLogger\n\ngetLogger(logging.getLogger('x'))\n",
+        "pkg/b.py": "from .logging import getLogger\n\ngetLogger('x')\n",
+    }
+    after, _ = renamed(tmp_path, files, "pkg/logging.py", "getLogger", "logger_of")
+    assert after["pkg/a.py"] == files["pkg/a.py"]
+    assert after["pkg/b.py"] == "from .logging import logger_of\n\nlogger_of('x')\n"
