@@ -15,7 +15,7 @@ from typing import Final
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
 from khepri.edits.found_calls import is_builder
-from khepri.edits.imports import Modules, bindings_of, parsed, star_passers
+from khepri.edits.imports import Modules, bindings_of, parsed, star_passers, star_sources
 from khepri.edits.locate import Target, find_target
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename_notes import shown
@@ -156,7 +156,17 @@ class SplitImports:
         places = sorted(f"{path}:{min(each.line for each in self._split[path])}" for path in self.paths)
         keep = "keeps" if len(places) == 1 else "keep"
         of = f"{shown(places)} {keep} the name, which also stands for something from elsewhere there"
-        return (of,) if places else ()
+        starred = sorted(
+            path
+            for path, tree in self._trees.items()
+            if star_sources(tree, self._modules.package(path)) & self._passing
+            and any(each.name == self._target.name for each in self._bound[path])
+        )
+        notes: tuple[str, ...] = (of,) if places else ()
+        if starred:
+            has = f"{shown(starred)} imports everything (*) from where {self._target.name} was, and has another one too"
+            notes += (f"{has}: see which of them is meant there",)
+        return notes
 
     def refuse_split_modules(self) -> None:
         """Refuse a rename of what is had from one of several modules, whichever is there (``import a as m``).

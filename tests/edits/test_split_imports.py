@@ -158,3 +158,10 @@ def test_members_of_one_class_or_another_are_told(tmp_path: Path, path: str) -> 
     written(tmp_path, {"a.py": text, "slow.py": text, "b.py": uses})
     done = rename(Workspace(Repository.open(tmp_path)), path, "A.go", "run")
     assert "see that both have what is used at b.py:6, b.py:8" in "\n".join(done.notes)
+
+
+def test_an_import_of_everything_beside_another_is_told(tmp_path: Path) -> None:
+    text = "try:\n    from a import *\nexcept ImportError:\n    from slow import fast\n\nfast(1)\n"
+    after, notes = renamed(tmp_path, {"a.py": DEFINED, "slow.py": DEFINED, "b.py": text})
+    assert after["b.py"] == text
+    assert "b.py imports everything (*) from where fast was, and has another one too" in notes
