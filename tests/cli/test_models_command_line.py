@@ -254,8 +254,10 @@ def test_a_pull_has_the_network_however_it_is_spelled(home: Path, server: Server
 @pytest.mark.parametrize("command", ["pull", "add", "remove"])
 def test_an_option_of_the_list_is_refused_before_another_command(home: Path, server: Server, command: str) -> None:
     done = run(home, "models", "--json", command, "tiny", server=server)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert f"--json belongs to the list, not to {command}" in done.stderr
+    assert done.returncode == 2
+    said = f"--json belongs to the list, not to {command}"
+    assert said in done.stderr
+    assert said in json.loads(done.stdout)["error"]["message"]
     assert server.asked == []
 
 
