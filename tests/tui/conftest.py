@@ -84,6 +84,11 @@ async def running(app: KhepriApp, size: tuple[int, int] = (100, 30)) -> AsyncIte
         app.conversation.close()
 
 
+def is_ready(app: KhepriApp) -> bool:
+    """Tell if the model is loaded and the app does nothing."""
+    return app.conversation.session is not None and app.status.status.activity == ""
+
+
 async def wait_until(pilot: Pilot[int], is_so: Callable[[], bool], timeout_s: float = 300.0) -> None:
     """Wait until something holds, giving the app its turns."""
     async with asyncio.timeout(timeout_s):

@@ -21,17 +21,13 @@ from khepri.tui.app import KhepriApp
 from khepri.tui.entries import AnswerEntry, MarkdownEntry, NoteEntry, StepEntry, SummaryEntry, UserEntry
 from khepri.tui.screens.picker import Picker
 from tests.support.lasting import LASTING
-from tests.tui.conftest import MakeApp, running, wait_until
+from tests.tui.conftest import MakeApp, is_ready, running, wait_until
 from tests.tui.test_commands import said, said_lines
 from tests.tui.test_conversation_on_screen import STEP, record
 
 
 def questions(app: KhepriApp) -> list[str]:
     return [entry.text for entry in app.transcript.entries if isinstance(entry, UserEntry)]
-
-
-def is_ready(app: KhepriApp) -> bool:
-    return app.conversation.session is not None and app.status.status.activity == ""
 
 
 async def test_a_copy_goes_on_and_the_original_stays_as_it_was(make_app: MakeApp, root: Path) -> None:

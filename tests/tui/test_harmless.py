@@ -11,7 +11,7 @@ from khepri.edits.review import Review
 from khepri.tui.completing import Names
 from khepri.tui.screens.picker import Choice, Picker
 from khepri.tui.screens.review import ReviewScreen
-from tests.tui.conftest import MakeApp, running, wait_until
+from tests.tui.conftest import MakeApp, is_ready, running, wait_until
 
 EVIL = "evil\x1b[2J\x1b]52;c;aGk=\x07\x9b31m\u202e\rabc"
 
@@ -44,7 +44,7 @@ async def test_a_screen_is_harmless(make_app: MakeApp, number: int) -> None:
 async def test_the_main_screen_is_harmless_whatever_is_put_into_it(make_app: MakeApp, root: Path) -> None:
     app = make_app()
     async with running(app) as pilot:
-        await wait_until(pilot, lambda: bool(app._names.symbols))
+        await wait_until(pilot, lambda: is_ready(app) and bool(app._names.symbols))
         app.take_names(Names((f"{EVIL}.py",)), EVIL)
         app.status.change(activity=EVIL)
         app.notify(EVIL, markup=False)
