@@ -270,14 +270,20 @@ class AgentLoop:
     def _begin(self, looks: Sequence[ToolCall], untold: str, progress: _Progress) -> None:
         question = untold or self._question
         reminder_tokens = self._prompt.follow_cost(self._reminder("reminder.md", question))
-        if looks and self._has_room_for_call(reminder_tokens):
-            self._look(looks[: self._settings.steps], question, reminder_tokens, progress)
+        has_room = bool(looks) and self._has_room_for_call(reminder_tokens)
+        most = self._observation_budget(reminder_tokens) // _LEAST_LOOK_TOKENS if has_room else 0
+        calls = looks[: min(self._settings.steps, max(has_room, most))]
+        # What names no lines was named by the user, and not only found for the question.
+        unseen = [str(call.arguments["path"]) for call in looks[len(calls) :] if "start" not in call.arguments]
+        if unseen:
+            self._notice(f"no room to look at {', '.join(unseen)}: ask about fewer files, or begin anew", progress)
+        if calls:
+            self._look(calls, question, reminder_tokens, progress)
         elif untold:
             self._prompt.follow(untold)
 
     def _look(self, calls: Sequence[ToolCall], question: str, reminder_tokens: int, progress: _Progress) -> None:
-        """Make several calls in the model's name, as many as the budget of one observation can be shared by."""
-        calls = calls[: max(1, self._observation_budget(reminder_tokens) // _LEAST_LOOK_TOKENS)]
+        """Make several calls in the model's name, which share the budget of one observation."""
         for call in calls:
             self._prompt.write_call(json.dumps({"name": call.name, "arguments": dict(call.arguments)}))
         budget = self._observation_budget(reminder_tokens) // len(calls)

@@ -339,7 +339,7 @@ class Session:
         listing = assets.render_prompt("places.md", places=rows) if places else ""
         asked = question.text
         if self._reads_first(question):
-            asked = assets.render_prompt("read_first.md", files=", ".join(question.mentions[:_LOOKS]))
+            asked = assets.render_prompt("read_first.md", files=", ".join(question.mentions))
         text = assets.render_prompt("question.md", attachments=attachments, question=asked, places=listing)
         return text.strip()
 
@@ -374,8 +374,8 @@ def engine_settings(config: Config, draft_model: Model | None) -> EngineSettings
 
 
 def _looks(question: Question, places: Sequence[Place]) -> list[ToolCall]:
-    """Return the calls to make before the model is asked."""
-    return [*map(_mentioned, question.mentions), *map(_look, places)][:_LOOKS]
+    """Return the calls to make before the model is asked: all that the user named, or what may belong to it."""
+    return [*map(_mentioned, question.mentions), *map(_look, places[:_LOOKS])]
 
 
 def _look(place: Place) -> ToolCall:
