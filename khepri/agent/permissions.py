@@ -83,7 +83,8 @@ class Permissions:
     def command(self, command: str) -> Ruling:
         """Return whether a shell command may be run; every command in it counts, also behind ``sudo`` or ``sh -c``.
 
-        Where it is not clear what a line runs, no rule allows it, and it is denied if it may be something denied.
+        Where it is not clear what a line runs, or what the shell makes of a variable or a pattern in it, no rule
+        allows it, and it is denied if it may be something denied.
         """
         reading = read_line(command, in_bash=is_bash())
         denials = [rule for rule in self._of("command") if rule.verdict is Verdict.DENY]
@@ -115,6 +116,9 @@ class Permissions:
 def _matches(rule: Rule, words: Sequence[Word]) -> bool:
     line = " ".join((_name(rule, words[0].text), *(word.text for word in words[1:])))
     pattern = _pattern(rule)
+    if rule.verdict is Verdict.ALLOW and not all(word.is_literal for word in words):
+        # What the shell makes of a word is known to a rule only if it allows everything, or says that very word.
+        return pattern in ("*", line)
     if _is_glob(pattern):
         return fnmatch.fnmatchcase(line, pattern)
     return line == pattern or line.startswith(f"{pattern} ")

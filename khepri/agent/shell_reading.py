@@ -171,6 +171,8 @@ def _behind(name: str, wrapper: Wrapper, words: Sequence[Word], place: _Place) -
         return Reading(guesses=suffixes(seen), clarity=max(clarity_of(words[1:]), _given_to_shell(words, place)))
     reading = Reading()
     own = words[1 : len(words) - len(rest[wrapper.own_words :])]
+    if any(word.may_be_several for word in own):
+        return OPAQUE
     if wrapper.names_files and not all(map(stays_inside, own)):
         reading = Reading(clarity=Clarity.PARTLY)
     if lines and name == "env":
@@ -189,6 +191,8 @@ def _behind(name: str, wrapper: Wrapper, words: Sequence[Word], place: _Place) -
     if wrapper.joins and rest:
         return _joined(rest, place) + _words(rest, place.deeper())
     while rest and (match := _ASSIGNMENT.match(rest[0].text)):
+        if rest[0].may_be_several:
+            return OPAQUE
         reading += _set(Assignment(match[1], Word(rest[0].text[match.end() :], rest[0].is_literal)), rest[1:])
         rest = rest[1:]
     if not rest:
@@ -212,7 +216,7 @@ def _mark(options: Sequence[Word]) -> str:
 def _shell(name: str, words: Sequence[Word], place: _Place) -> Reading:
     """Return what ``sh -c LINE`` runs, or ``sh SCRIPT``: a command of the shell's name that may be the script's."""
     rest, lines, is_known = after_options(SHELLS[name], words[1:], lines_behind="c")
-    if not is_known:
+    if not is_known or any(word.may_be_several for word in words[1 : len(words) - len(rest)]):
         return OPAQUE
     if lines is not None and LINE_BEHIND in lines:
         if not rest or name in UNLIKE_SH:
@@ -241,6 +245,8 @@ def _found(words: Sequence[Word], place: _Place) -> Reading:
 
 def _git(words: Sequence[Word]) -> Reading:
     rest, _, is_known = after_options(GIT_OPTIONS, words[1:])
+    if any(word.may_be_several for word in words[1 : len(words) - len(rest)]):
+        return OPAQUE
     own = Reading(((words[0], *rest),))
     if rest and _git_runs(rest):
         own += Reading(clarity=Clarity.PARTLY)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED_IN_QUOTES: Final = re.compile(r"\\([\"\\$`\n])")
 _EXPANDED: Final = re.compile(r"(?<!\\)[*?\[{]|^~")
+_ONE_WORD: Final = re.compile(r'(?:\w+=)?"(?:[^"\\]|\\.)*"', re.DOTALL)
 _REDIRECTIONS: Final = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
 _BUILTINS: Final = frozenset({"declaration_command", "unset_command", "test_command"})
 """Commands that the grammar gives nodes of their own."""
@@ -41,6 +42,11 @@ class Word:
     """Without its quotes; as it was written where it is not literal."""
     is_literal: bool
     """False if the shell makes something of it that is only known when it runs: a variable, a pattern, an output."""
+
+    @property
+    def may_be_several(self) -> bool:
+        """True if the shell may make more words of it, or none; a variable in quotes is always one."""
+        return not self.is_literal and (_ONE_WORD.fullmatch(self.text) is None or "@" in self.text)
 
 
 @dataclass(frozen=True)

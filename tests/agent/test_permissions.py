@@ -342,8 +342,48 @@ def test_a_rule_allows_no_more_than_the_command_itself(command: str) -> None:
 @pytest.mark.parametrize(
     "command",
     [
+        *(
+            "pytest $X",
+            'pytest "$X"',
+            "pytest ${X:-a}",
+            'pytest -q "a$(echo b)"',
+            "pytest `echo a`",
+            "pytest <(echo a)",
+        ),
+        *("pytest {a,b}", "pytest tests/*.py", "pytest [ab].py", "pytest ~/x", "pytest $((1+1))", 'pytest "$@"'),
+        *("for f in a b; do pytest $f; done", "nohup pytest $X", "echo a | xargs pytest", "find . -exec pytest {} +"),
+        *("timeout $X pytest", "timeout {5,rm} pytest", "nice -n $X pytest", "env A=$X pytest", 'env A="$@" pytest'),
+    ],
+)
+def test_a_rule_allows_nothing_of_which_it_cannot_know_what_the_shell_makes(command: str) -> None:
+    allowed = [rule(Verdict.ALLOW, f"command {words}") for words in ("pytest", "pytest*", "echo", "find")]
+    assert Permissions(allowed).command(command).verdict is Verdict.ASK
+    assert Permissions([*allowed, rule(Verdict.DENY, "command pytest")]).command(command).verdict is Verdict.DENY
+
+
+@pytest.mark.parametrize("command", ["pytest '$X' 'a*'", r"pytest \$X a\*", 'pytest "a*b" "{a,b}"', "pytest -k a~b"])
+def test_a_rule_allows_words_that_the_shell_leaves_as_they_are(command: str) -> None:
+    assert Permissions([rule(Verdict.ALLOW, "command pytest")]).command(command).verdict is Verdict.ALLOW
+
+
+def test_a_rule_that_says_a_variable_itself_allows_it() -> None:
+    rules = Permissions([rule(Verdict.ALLOW, "command pytest $TESTS")])
+    assert rules.command("pytest $TESTS").verdict is Verdict.ALLOW
+    assert rules.command("pytest $OTHERS").verdict is rules.command("pytest $TESTS $X").verdict is Verdict.ASK
+
+
+@pytest.mark.parametrize("command", ["timeout $X pytest", "bash -o $X -c ls", "git -C $X status", "env A=$X pytest"])
+def test_a_variable_that_may_name_another_command_is_denied_where_anything_is(command: str) -> None:
+    assert Permissions(DENY_RM, is_approved=True).command(command).verdict is Verdict.DENY
+    quoted = Permissions(DENY_RM, is_approved=True)
+    assert quoted.command('env A="$X" pytest').verdict is quoted.command('git -C "$X" log').verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
         *("A=1 pytest", "PYTHONPATH=src:lib pytest", "env PYTHONPATH=. pytest", "time pytest", "timeout 5 pytest"),
-        *("time -o x pytest", "time -f '%e' pytest", "strace -f -o x pytest", "for f in a b; do pytest $f; done"),
+        *("time -o x pytest", "time -f '%e' pytest", "strace -f -o x pytest", 'for f in a; do env A="$f" pytest; done'),
         *("pytest > out.txt 2>&1", "pytest >> logs/x 2> /dev/null", "pytest < /etc/passwd", "pytest >&2"),
     ],
 )
