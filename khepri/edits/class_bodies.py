@@ -20,8 +20,25 @@ def rename_before_bound(text: str, old: str, new: str) -> str:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return text
-    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-    return replace_names(text, [name for each in classes for name in _read_first(each.body, old)], new)
+    return replace_names(text, [name for each in _class_bodies(tree) for name in _read_first(each, old)], new)
+
+
+def kept_before_bound(before: str, text: str, old: str, new: str) -> str:
+    """Return a Python text in which a class reads by the name ``old`` what is around it, where only its own is renamed.
+
+    Args:
+        before: The file as it was.
+        text: The file with ``old`` renamed, as a member of the class and where it was read before that.
+        old: The name as it was.
+        new: The name of the member as it is.
+    """
+    try:
+        then, now = ast.parse(before), ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return text
+    was_read = {node.lineno for each in _class_bodies(then) for node in _read_first(each, old)}
+    places = [node for each in _class_bodies(now) for node in _read_first(each, new) if node.lineno in was_read]
+    return replace_names(text, places, old)
 
 
 def replace_names(text: str, names: list[ast.Name], new: str) -> str:
@@ -31,6 +48,10 @@ def replace_names(text: str, names: list[ast.Name], new: str) -> str:
         line = lines[node.lineno - 1].encode()  # the columns of ast are bytes
         lines[node.lineno - 1] = (line[: node.col_offset] + new.encode() + line[node.end_col_offset :]).decode()
     return "\n".join(lines)
+
+
+def _class_bodies(tree: ast.Module) -> list[list[ast.stmt]]:
+    return [node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
 
 
 def _read_first(body: list[ast.stmt], name: str) -> list[ast.Name]:

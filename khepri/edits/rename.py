@@ -1,41 +1,36 @@
-"""Renames a Python name everywhere it is meant, with rope, and what rope does not follow with ``mentions``."""
+"""Renames a Python name everywhere it is meant, with rope, and what rope does not follow with ``unfollowed``."""
 
 import builtins
 import keyword
 import re
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
-from khepri.edits.accessors import is_accessor, with_accessors
-from khepri.edits.change import ChangeSet, FileChange, change_set
-from khepri.edits.class_bodies import rename_before_bound
-from khepri.edits.class_patterns import is_pattern_keyword, with_class_patterns
+from khepri.edits.accessors import is_accessor
+from khepri.edits.change import ChangeSet
+from khepri.edits.class_patterns import is_pattern_keyword
 from khepri.edits.class_relations import Classes, relatives, sharing_classes
 from khepri.edits.composed_names import notes_on_composed
-from khepri.edits.exact import replace_text
-from khepri.edits.fixtures import is_fixture, with_fixture_uses
 from khepri.edits.foreign import Foreign
-from khepri.edits.imports import Modules, check_imports, check_passed_on, passing_modules, star_passers
+from khepri.edits.imports import Modules, check_imports, check_passed_on
 from khepri.edits.known_uses import KnownUses
-from khepri.edits.locate import Source, Target, find_target, read_python
+from khepri.edits.locate import Source, Target, read_python
 from khepri.edits.look_alikes import notes_on_look_alikes
-from khepri.edits.mentions import public_names, rename_mentions
-from khepri.edits.namesakes import Namesakes
 from khepri.edits.other_files import note_on_module, note_on_name
 from khepri.edits.outside_bases import check_outside
 from khepri.edits.overriding import check_no_override
-from khepri.edits.private_names import is_inside_owner, is_private, refuse_outside_uses, with_outside_names
-from khepri.edits.reflection import loaded_uses, with_named_uses
+from khepri.edits.private_names import is_inside_owner, is_private
+from khepri.edits.reflection import loaded_uses
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename_notes import is_passed_at, note_on_uses, notes_on_inferred, notes_on_rest, shown
 from khepri.edits.rope_project import RopeProject
 from khepri.edits.soundness import check_sound
 from khepri.edits.split_imports import SplitImports, note_on_split_members
-from khepri.edits.stubs import with_stubs
 from khepri.edits.super_uses import is_super_use
-from khepri.edits.variables import copies_with, find_definition_or_variable, is_field, rename_keywords, variables
+from khepri.edits.unfollowed import with_mentions, with_other_uses
+from khepri.edits.variables import copies_with, find_definition_or_variable, is_field, variables
 from khepri.edits.workspace import Workspace
 from khepri.repo.symbols import outline
 from khepri.repo.text import decode
@@ -203,9 +198,9 @@ def _renamed(
     if not changes.files:
         raise EditRefusedError(Refusal.NOT_POSSIBLE, f"{title}: no use of {old} was found that could be renamed")
     keeping = split.paths if split is not None else ()
-    changes = _with_mentions(workspace, changes, source.path, target, old, new_name, keeping)
+    changes = with_mentions(workspace, changes, source.path, target, old, new_name, keeping)
     if target is not None:
-        changes = _with_other_uses(workspace, changes, target, new_name)
+        changes = with_other_uses(workspace, changes, target, new_name)
     check_imports(workspace, changes)
     check_passed_on(workspace, changes)
     notes = list(check_sound(changes, renamed=(old, new_name)))
@@ -326,89 +321,3 @@ def _is_last(workspace: Workspace, project: RopeProject, changes: ChangeSet, nam
         if any("." in symbol for symbol in named) or any(each.name == name for each in outline(file.path, text)):
             return False
     return True
-
-
-def _with_mentions(
-    workspace: Workspace,
-    changes: ChangeSet,
-    path: str,
-    target: Target | None,
-    old: str,
-    new: str,
-    keeping: Collection[str],
-) -> ChangeSet:
-    """Rename the mentions as well, in the files that changed and in those that name the module in strings.
-
-    What changed and is among ``keeping`` has the name from elsewhere too, and means nothing else by it than before.
-    """
-    if target is not None and "." in target.symbol:
-        return changes
-    names = Modules(workspace)
-    module = names.name(path)
-    changed = {change.path: change for change in changes.files}
-    starred: frozenset[str] = frozenset()
-    if target is None:
-        modules = frozenset({module.rpartition(".")[0]} - {""})
-    else:
-        modules = passing_modules(names, module, old, changes)
-        starred = star_passers(workspace, names, modules, old)
-        _refuse_hiding(target, new, starred)
-        modules |= starred
-    for file in workspace.files():
-        if not file.endswith(".py"):
-            continue
-        change = changed.get(file)
-        if change is not None and change.after is None:
-            continue
-        before = change.before if change else workspace.read(file)
-        data = change.after if change else before
-        if data is None or old.encode() not in data:
-            continue
-        text = decode(data).text
-        is_changed = change is not None and file not in keeping
-        is_bound = target is not None and (is_changed or names.name(file) in starred)
-        renamed = rename_mentions(text, old, new, modules=modules, is_bound=is_bound)
-        if is_bound:
-            renamed = rename_before_bound(renamed, old, new)
-        if renamed != text:
-            changed[file] = FileChange(file, before, replace_text(data, renamed))
-    return replace(changes, files=change_set("", list(changed.values())).files)
-
-
-def _with_other_uses(workspace: Workspace, changes: ChangeSet, target: Target, new: str) -> ChangeSet:
-    """Return a rename with what else names a definition: stubs, what is asked for by name, private names outside."""
-    changes = with_outside_names(workspace, with_stubs(workspace, changes, target, new), target, new)
-    if target.is_member:
-        changes = with_accessors(changes, target.name, new)
-        if is_field(target):
-            changes = _with_arguments(workspace, changes, target, new)
-        changes = with_class_patterns(workspace, changes, target, new)
-    changes = with_named_uses(workspace, changes, target, new)
-    if target.is_member:
-        refuse_outside_uses(changes, target, new)
-    return with_fixture_uses(workspace, changes, target, new) if is_fixture(target) else changes
-
-
-def _with_arguments(workspace: Workspace, changes: ChangeSet, target: Target, new: str) -> ChangeSet:
-    """Return a rename of a field with the arguments by which objects are made with it."""
-    files = {change.path: change for change in changes.files}
-    after = {change.path: change.after for change in changes.files}
-    made = Namesakes(workspace, find_target(target.source, target.symbol.rpartition(".")[0]), after)
-    for path in made.paths:
-        change = files.get(path)
-        before = change.before if change is not None else workspace.read(path)
-        data = change.after if change is not None else before
-        if data is not None:
-            text = rename_keywords(decode(data).text, {*made.places(path)}, target.name, new)
-            files[path] = FileChange(path, before, replace_text(data, text))
-    return change_set(changes.title, files.values())
-
-
-def _refuse_hiding(target: Target, new: str, starred: frozenset[str]) -> None:
-    """Refuse a name that an import of everything would not pass on any more."""
-    if starred and new.startswith("_") and target.name not in public_names(target.source.text):
-        raise EditRefusedError(
-            Refusal.NOT_POSSIBLE,
-            f"{min(starred)} has {target.name} by an import of everything (*), which leaves out what begins with _",
-            f"import {target.name} by its name there first, or choose another name",
-        )

@@ -108,6 +108,8 @@ def clash(before: Names, after: Names, old: str, new: str) -> Clash | None:
         if left == {new} and first.kind == "class":
             # `Session = Session` in a class reads one thing and binds another.
             left.clear()
+            if old in first.bound and old not in then.bound:
+                del names[old]  # It is the member that has a new name, and what is read before is no member.
         if left or not set(names.values()) <= set(then.names):
             return Clash(line_of(after.text, old, first.line), is_taken=False)
         for name, renamed in names.items():

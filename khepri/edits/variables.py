@@ -25,16 +25,20 @@ def find_variable(source: Source, symbol: str) -> Target | None:
 def find_definition_or_variable(source: Source, symbol: str) -> Target:
     """Return a definition of a Python file, or else a variable or attribute.
 
+    One that is called exactly so comes before a member that has only its last word from it.
+
     Raises:
         EditRefusedError: As for ``find_target``.
     """
     try:
-        return find_target(source, symbol)
+        target = find_target(source, symbol)
     except EditRefusedError as error:
-        variable = find_variable(source, symbol) if error.reason is Refusal.NO_TARGET else None
+        is_other = error.reason in (Refusal.NO_TARGET, Refusal.AMBIGUOUS)
+        variable = find_variable(source, symbol) if is_other else None
         if variable is None:
             raise
         return variable
+    return target if target.symbol == symbol else find_variable(source, symbol) or target
 
 
 def variables(source: Source) -> Iterator[Target]:
