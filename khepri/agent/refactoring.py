@@ -1,16 +1,19 @@
-"""Runs the tools that refactor deterministically: the model only said which one, and for some of them which lines."""
+"""Runs the tools that refactor deterministically: the model only said which one."""
 
 import json
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from khepri import assets
 from khepri.agent.generation import Writer
 from khepri.agent.prompt import Prompt
 from khepri.agent.protocol import ToolCall
-from khepri.agent.task_reading import Candidate, rivals
+from khepri.agent.task_parts import parts_of
+from khepri.agent.task_reading import WORD, Candidate, rivals
 from khepri.agent.words import describe_planned
+from khepri.edits.asked_lines import asked_lines
 from khepri.edits.locate import find_target, read_source
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.statements import Statements
@@ -73,6 +76,7 @@ class Refactoring:
         arguments = check_arguments(tool.manifest, call.arguments)
         if call.name == "extract" and "start" not in arguments:
             arguments = {**arguments, **self._lines(call)}
+            call = replace(call, arguments=arguments)
         observation = tool.run(self._context, arguments)
         for note in observation.text.split("\n")[1:]:
             if not re.fullmatch(r".* \+\d+ -\d+", note):
@@ -80,19 +84,23 @@ class Refactoring:
         return f"{describe_planned(call)}: {observation.summary}"
 
     def _lines(self, call: ToolCall) -> dict[str, int]:
-        """Ask which lines of a definition are to be extracted."""
+        """Return which lines of a definition are to be extracted: those that the task names, else the model chooses."""
         assert self._context.workspace is not None
         path, symbol = str(call.arguments["path"]), str(call.arguments.get("symbol", ""))
         target = find_target(read_source(self._context.workspace, path), symbol)
+        name, statements = str(call.arguments.get("new_name", "")), Statements(target)
+        parts = [part for part in parts_of(self._task, ()) if name in WORD.findall(part)]
+        task = parts[0] if len(parts) == 1 else self._task
+        asked = asked_lines(target, statements, task, name)
+        if asked is not None:
+            return {"start": asked[0], "end": asked[1]}
         rows = enumerate(target.text.split("\n"), start=target.start_line)
         code = "\n".join(f"{number}  {line}" for number, line in rows)
         prompt = self._prompt.fork()
         prompt.write_call(json.dumps({"name": "extract", "arguments": {"path": path}}))
-        name = str(call.arguments.get("new_name", ""))
-        message = assets.render_prompt("edit/lines.md", symbol=target.label, code=code, task=self._task, name=name)
+        message = assets.render_prompt("edit/lines.md", symbol=target.label, code=code, task=task, name=name)
         prompt.follow(message.strip())
-        statements = Statements(target)
-        starts = " | ".join(f'"{number}"' for number in statements.starts(self._task))
+        starts = " | ".join(f'"{number}"' for number in statements.starts(task))
         ends = " | ".join(f'"{number}"' for number in statements.ends)
         written = self._writer.write(prompt, f'start: ({starts}) "-" ({ends})', _LINES_TOKENS)
         start, _, end = written.partition("-")

@@ -31,7 +31,8 @@ def describe_planned(call: ToolCall) -> str:
         case "move":
             return f"move {target} to {get('destination')}"
         case "extract":
-            return f"extract {get('new_name')} from {target}"
+            lines = f", lines {get('start')}-{get('end')}" if get("start") else ""
+            return f"extract {get('new_name')} from {target}{lines}"
         case "inline":
             return f"inline {target}"
         case "parameter":

@@ -3,9 +3,21 @@
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from khepri.edits.locate import Target
 from khepri.edits.refusal import EditRefusedError, Refusal
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement of a function, with what is inside it."""
+
+    first: int
+    """Its first line, from 1 in the file."""
+    last: int
+    """Its last line, inclusive."""
+    node: ast.stmt
 
 
 class Statements:
@@ -28,40 +40,50 @@ class Statements:
             raise EditRefusedError(Refusal.NOT_POSSIBLE, f"{target.label} is no valid Python") from error
         functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
         nodes = ast.walk(functions[0]) if functions else ()
-        self._blocks = [
-            [(first + before, last + before) for first, last in block] for node in nodes for block in _blocks(node)
+        self.blocks = [
+            [Statement(each.lineno + before, (each.end_lineno or each.lineno) + before, each) for each in block]
+            for node in nodes
+            for block in _blocks(node)
         ]
-        if not self._blocks:
+        """The statements that stand side by side, those of the function itself first."""
+        if not self.blocks:
             raise EditRefusedError(Refusal.NOT_POSSIBLE, f"{target.label} has no statements", "name a function")
+
+    @property
+    def all(self) -> list[Statement]:
+        """Every statement, in the order of their lines."""
+        return sorted((each for block in self.blocks for each in block), key=lambda each: (each.first, -each.last))
 
     def starts(self, task: str) -> list[int]:
         """Return the lines in which a statement begins; where a task quotes one of them, that one alone."""
-        starts = sorted({statement[0] for block in self._blocks for statement in block})
+        starts = sorted({each.first for each in self.all})
         quoted = [match.strip() for match in re.findall(r"[`'\"]([^`'\"]{4,})[`'\"]", task)]
-        named = [line for line in starts if any(self._text(line).startswith(words) for words in quoted)]
+        named = [line for line in starts if any(self.line(line).startswith(words) for words in quoted)]
         return named[:1] or starts
 
     @property
     def ends(self) -> list[int]:
         """The lines in which a statement ends."""
-        return sorted({statement[1] for block in self._blocks for statement in block})
+        return sorted({each.last for each in self.all})
 
     def around(self, start: int, end: int) -> tuple[int, int]:
         """Return the fewest neighbouring statements that hold two lines, by their first and last line."""
         start, end = min(start, end), max(start, end)
         found = []
-        for block in self._blocks:
-            inside = [(first, last) for first, last in block if first <= end and last >= start]
-            if inside and inside[0][0] <= start and inside[-1][1] >= end:
-                found.append((inside[0][0], inside[-1][1]))
+        for block in self.blocks:
+            inside = [each for each in block if each.first <= end and each.last >= start]
+            if inside and inside[0].first <= start and inside[-1].last >= end:
+                found.append((inside[0].first, inside[-1].last))
         return min(found, key=lambda lines: lines[1] - lines[0], default=(start, end))
 
-    def _text(self, line: int) -> str:
-        return self._lines[line - self._first].strip()
+    def line(self, number: int) -> str:
+        """Return a line of the function without the blanks around it; empty for one that is none of its lines."""
+        place = number - self._first
+        return self._lines[place].strip() if 0 <= place < len(self._lines) else ""
 
 
-def _blocks(node: ast.AST) -> Iterator[list[tuple[int, int]]]:
+def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
     for name in ("body", "orelse", "finalbody"):
         block = getattr(node, name, None)
         if isinstance(block, list) and block and isinstance(block[0], ast.stmt):
-            yield [(statement.lineno, statement.end_lineno or statement.lineno) for statement in block]
+            yield block

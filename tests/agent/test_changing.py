@@ -114,6 +114,22 @@ def test_a_rename_takes_no_code_of_the_models(root: Path) -> None:
     assert len(change.writer.generations) == 1
 
 
+def test_lines_that_a_task_names_are_extracted_and_no_others(root: Path) -> None:
+    code = "def fetch(url):\n    line = url.strip()\n    total = len(line)\n    tail = str(total)\n    return tail\n"
+    (root / "app.py").write_text(code, encoding="utf-8")
+    extract = planned("extract", path="app.py", symbol="fetch", new_name="summarize")
+    task = Instruction("extract the lines from total to tail in fetch into a function summarize")
+    with Change(root, replace(task, text=task.text.replace("total", "sum")), [extract]) as change:
+        report = change.run()
+    assert report.outcome == "refused"
+    assert "no line of app.py fetch" in report.steps[0].text
+    with Change(root, task, [extract]) as change:
+        report = change.run()
+    assert "lines 3-4" in report.steps[0].text
+    assert len(change.writer.generations) == 1
+    assert "    line = url.strip()\n    tail = summarize(line)\n    return tail\n" in text(root)
+
+
 @pytest.mark.parametrize("task", ["rename app.py to server.py", "rename the module app to server"])
 def test_a_module_is_renamed_without_a_word_of_the_models(root: Path, task: str) -> None:
     with Change(root, Instruction(task), []) as change:
