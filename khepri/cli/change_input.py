@@ -1,11 +1,6 @@
 """Puts a change before the user in a terminal: a coloured diff, and y, n, s, e or q."""
 
-import os
-import shlex
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
 from typing import Final
 
 from rich.console import Console
@@ -13,10 +8,11 @@ from rich.text import Text
 
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.patch import file_patch
-from khepri.edits.refusal import EditRefusedError
 from khepri.edits.review import Decision
 from khepri.edits.soundness import new_fault
+from khepri.errors import KhepriError
 from khepri.repo.text import counted, printable
+from khepri.tui.editor import edit_change
 
 _QUESTION: Final = "Write it? [y]es, [n]o, [s]ome of it, [e]dit, [q]uit: "
 _STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
@@ -48,9 +44,12 @@ def ask_about(changes: ChangeSet, console: Console) -> Decision:
                 changes = kept
                 show(changes, console)
             case "e" | "edit":
-                changes = _edited(changes, console)
-                if not changes.files:
+                edited = _edited(changes, console)
+                if not edited.files:
                     return Decision.reject()
+                if edited == changes:
+                    continue
+                changes = edited
                 show(changes, console)
                 _show_faults(changes, console)
             case _:
@@ -103,18 +102,15 @@ def _some(changes: ChangeSet, console: Console) -> ChangeSet | None:
 
 
 def _edited(changes: ChangeSet, console: Console) -> ChangeSet:
-    """Open the new text of each file in the user's editor, one after the other."""
-    files = []
-    for change in changes.files:
-        if change.after is None:
-            files.append(change)
-            continue
-        text = _in_editor(change.path, change.plain_text)
+    """Open the new text of each file in the user's editor, one after the other, until one fails."""
+    files: list[FileChange] = []
+    for at, change in enumerate(changes.files):
         try:
-            edited = change if text is None else change.with_text(text)
-        except EditRefusedError as error:
-            console.print(f"{change.path}: {error.message}", style="red", markup=False)
-            edited = change
+            edited = change if change.after is None else edit_change(change)
+        except KhepriError as error:
+            words = f"{error.message}: {change.path} is as it was; {error.hint or 'e opens the editor again'}"
+            console.print(printable(words), style="red", markup=False, highlight=False, soft_wrap=True)
+            return change_set(changes.title, [*files, *changes.files[at:]])
         if edited is not None:
             files.append(edited)
     return change_set(changes.title, files)
@@ -127,20 +123,6 @@ def _show_faults(changes: ChangeSet, console: Console) -> None:
         if fault is not None:
             words = f"{change.path}:{fault.line}: {fault.message}; e opens the editor again, y writes it as it is"
             console.print(printable(words), style="red", markup=False, highlight=False, soft_wrap=True)
-
-
-def _in_editor(path: str, text: str) -> str | None:
-    """Return what the editor left, or None if it failed."""
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-    with tempfile.TemporaryDirectory(prefix="khepri-edit-") as folder:
-        place = Path(folder) / path.rpartition("/")[2]
-        place.write_text(text, encoding="utf-8", newline="")
-        try:
-            done = subprocess.run([*shlex.split(editor), str(place)], check=False)
-        except (OSError, ValueError) as error:
-            print(f"khepri: the editor {editor!r} cannot be started: {error}", file=sys.stderr)
-            return None
-        return place.read_text(encoding="utf-8", errors="replace") if done.returncode == 0 else None
 
 
 def _answer(console: Console, question: str) -> str | None:

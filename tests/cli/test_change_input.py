@@ -64,10 +64,36 @@ def test_an_editor_changes_what_is_written(monkeypatch: pytest.MonkeyPatch, tmp_
     assert "+uno" in shown
 
 
-@pytest.mark.parametrize("editor", ["false", "/no/such/editor", "'"])
-def test_an_editor_that_fails_leaves_the_change_as_it_was(monkeypatch: pytest.MonkeyPatch, editor: str) -> None:
+@pytest.mark.parametrize(
+    ("editor", "why"),
+    [
+        ("false", "the editor false ended with exit status 1"),
+        ("/no/such/editor", "the editor /no/such/editor is not there"),
+        ("'", "could not be started: No closing quotation"),
+        ("truncate -s0", "the editor left a.txt empty"),
+        ("rm", "the editor rm left no file"),
+    ],
+)
+def test_an_editor_that_fails_leaves_the_change_as_it_was_and_is_told(
+    monkeypatch: pytest.MonkeyPatch, editor: str, why: str
+) -> None:
     monkeypatch.setenv("VISUAL", editor)
-    assert answered(monkeypatch, "e\ny\n")[0] == CHANGES
+    changes, shown = answered(monkeypatch, "e\ny\n")
+    assert changes == CHANGES
+    told, asked_again = shown.index(why), shown.rindex("Write it?")
+    assert told < asked_again
+    assert shown.count("a.txt is as it was") == 1
+
+
+def test_what_was_edited_before_the_editor_fails_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\ngrep -q one "$1" && sed -i s/one/uno/ "$1"\n', encoding="utf-8")
+    editor.chmod(editor.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("VISUAL", str(editor))
+    changes, shown = answered(monkeypatch, "e\ny\n")
+    assert changes is not None
+    assert changes.files == (FileChange("a.txt", OLD, NEW.replace(b"one", b"uno")), CHANGES.files[1])
+    assert "b.txt is as it was" in shown
 
 
 def test_what_is_shown_cannot_steer_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -446,6 +446,26 @@ async def test_what_was_left_out_stays_so_after_the_editor_and_is_told_in_words(
         assert decided.files[0].after.startswith(b"one\n")
 
 
+@pytest.mark.parametrize(
+    ("line", "why"), [("exit 3", "exit status 3"), (': > "$1"', "left a.py empty")], ids=["it fails", "it empties"]
+)
+async def test_an_editor_that_fails_under_review_changes_nothing_and_is_told(
+    make_app: MakeApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, why: str
+) -> None:
+    use_editor(tmp_path, monkeypatch, line)
+    app = make_app()
+    review = Review(CHANGES)
+    async with running(app) as pilot:
+        screen = ReviewScreen(review)
+        app.push_screen(screen)
+        await wait_until(pilot, lambda: isinstance(app.focused, SelectionList) and bool(screen._shown))
+        await pilot.press("e")
+        await wait_until(pilot, lambda: any(why in each.message for each in app._notifications))
+        await pilot.press("a")
+        await wait_until(pilot, lambda: review.is_answered)
+        assert review.wait(lambda: False).changes == CHANGES
+
+
 async def test_a_review_waits_until_nobody_types(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
     app = make_app()
     review = Review(CHANGES)

@@ -19,7 +19,7 @@ from khepri.edits.review import Decision, Review
 from khepri.edits.soundness import new_fault
 from khepri.errors import KhepriError
 from khepri.repo.text import counted, printable
-from khepri.tui.editor import edit_in_editor
+from khepri.tui.editor import edit_change
 from khepri.tui.screens.modal import Modal
 from khepri.tui.widgets.diff import Diff
 
@@ -103,10 +103,9 @@ class ReviewScreen(Modal[None]):
         before, change = dict(self._files), self._files[self._shown]
         try:
             with self.app.suspend():
-                text = change.plain_text
-                edited = change.with_text(edit_in_editor(text) + "\n" * text.endswith("\n"))
+                edited = edit_change(change)
         except KhepriError as error:
-            self.notify(error.message, severity="error")
+            self.notify(printable(f"{error.message}: nothing is changed"), severity="error", markup=False)
             return
         if edited is None:
             del self._files[self._shown]
