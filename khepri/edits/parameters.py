@@ -15,6 +15,7 @@ from khepri.edits.class_keywords import refuse_class_keyword
 from khepri.edits.class_relations import relatives
 from khepri.edits.decorated_parameters import is_asked_for, places_in_cases, refuse_named
 from khepri.edits.families import family_of
+from khepri.edits.filled_texts import notes_on_shown
 from khepri.edits.found_calls import classes_below, found_calls, found_uses, is_builder
 from khepri.edits.imports import check_imports
 from khepri.edits.locate import Target, find_python, read_source
@@ -326,4 +327,5 @@ def finished(
     if not changes.files:
         raise EditRefusedError(Refusal.NO_OP, f"{changes.title}: nothing would change")
     check_imports(workspace, changes)
-    return Refactoring(changes, (*notes, *check_sound(changes, renamed)))
+    told = notes_on_shown(changes, renamed[1]) if renamed is not None else ()
+    return Refactoring(changes, (*notes, *told, *check_sound(changes, renamed)))

@@ -13,6 +13,7 @@ from khepri.edits.change import ChangeSet
 from khepri.edits.class_patterns import is_pattern_keyword
 from khepri.edits.class_relations import Classes, relatives, sharing_classes
 from khepri.edits.composed_names import notes_on_composed
+from khepri.edits.filled_texts import notes_on_filled, notes_on_shown
 from khepri.edits.foreign import Foreign
 from khepri.edits.imports import Modules, check_imports, check_passed_on
 from khepri.edits.known_uses import KnownUses
@@ -100,7 +101,13 @@ def _in_family(workspace: Workspace, target: Target, new_name: str) -> Refactori
         also = f"{shown(followed)} {'is' if len(followed) == 1 else 'are'} renamed too: an object has one of them"
         notes = (also, *notes)
     notes = (*notes, *notes_on_look_alikes(classes, target, others))
-    notes = (*notes, *notes_on_composed(workspace, changes, target, new_name, others))
+    if target.is_member:
+        notes = (*notes, *notes_on_filled(workspace, changes, target.name, new_name))
+    notes = (
+        *notes,
+        *notes_on_shown(changes, new_name),
+        *notes_on_composed(workspace, changes, target, new_name, others),
+    )
     return Refactoring(changes, (*outside, *notes))
 
 
