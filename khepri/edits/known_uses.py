@@ -4,7 +4,6 @@ Nothing is inferred beyond the scope in which a name is bound.
 """
 
 import ast
-import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from itertools import accumulate
@@ -12,12 +11,11 @@ from typing import Final
 
 from khepri.edits.class_relations import Class, Classes
 from khepri.edits.imports import parsed
+from khepri.edits.known_objects import named_classes
 from khepri.edits.locate import Target
 from khepri.edits.workspace import Workspace
 
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
-_SCOPES: Final = (*_FUNCTIONS, ast.Lambda, ast.ClassDef)
-_WRAPPERS: Final = ("Optional", "Final", "ClassVar", "Annotated")
 
 
 class KnownUses:
@@ -46,7 +44,7 @@ class KnownUses:
         lines = text.split("\n")
         starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
         found = {}
-        named = [(node, self._classes.meant(path, written)) for node, written in _typed(tree, self._name, ())]
+        named = [(node, self._classes.meant(path, written)) for node, written in _typed(tree, self._name)]
         for node in _on_super(tree, self._name):
             around = self._classes.around(path, node.lineno)
             is_other = around is not None and self._classes.inherits(around, self._name)
@@ -75,7 +73,7 @@ class KnownUses:
 
     def _said(self, path: str, tree: ast.Module) -> set[ast.Attribute]:
         """Return the uses on a name or an expression of which the code says the class."""
-        typed = _typed(tree, self._name, ())
+        typed = _typed(tree, self._name)
         found = {node for node, written in typed if self._classes.meant(path, written) is not None}
         found |= set(_on_super(tree, self._name))
         for node in ast.walk(tree):
@@ -161,69 +159,10 @@ def _on_super(tree: ast.Module, name: str) -> Iterator[ast.Attribute]:
                 yield node
 
 
-def _typed(node: ast.AST, name: str, scopes: tuple[Mapping[str, str], ...]) -> Iterator[tuple[ast.Attribute, str]]:
+def _typed(tree: ast.Module, name: str) -> Iterator[tuple[ast.Attribute, str]]:
     """Yield the uses of an attribute on a name, each with what the class of the object is called there."""
-    if isinstance(node, (*_SCOPES, ast.Module)) and not isinstance(node, ast.ClassDef):
-        scopes = (*scopes, dict(_bound(node)))
-    for child in ast.iter_child_nodes(node):
-        match child:
-            case ast.Attribute(attr=found, value=ast.Name(id=of)) if found == name:
-                written = next((scope[of] for scope in reversed(scopes) if of in scope), "")
-                if written:
-                    yield child, written
-        yield from _typed(child, name, scopes)
-
-
-def _bound(scope: ast.AST) -> Iterator[tuple[str, str]]:
-    """Yield each name that a scope binds, with the class of its object; empty if that is not said, or not the same."""
-    found: dict[str, set[str]] = {}
-    if isinstance(scope, (*_FUNCTIONS, ast.Lambda)):
-        for each in ast.walk(scope.args):
-            if isinstance(each, ast.arg):
-                found.setdefault(each.arg, set()).add(_plain(each.annotation))
-    said: set[ast.AST] = set()
-    for node in _own(scope):
-        match node:
-            case ast.AnnAssign(target=ast.Name(id=name) as target, annotation=annotation):
-                found.setdefault(name, set()).add(_plain(annotation))
-                said.add(target)
-            case ast.Assign(targets=[ast.Name(id=name) as target], value=ast.Call(func=function)):
-                found.setdefault(name, set()).add(_plain(function))
-                said.add(target)
-            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) if node not in said:
-                found.setdefault(name, set()).add("")
-            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-                found.setdefault(name, set()).add("")
-            case ast.alias(name=name, asname=other):
-                found.setdefault(other or name.partition(".")[0], set()).add("")
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                found.setdefault(name, set()).add("")
-    return ((name, written.pop() if len(written) == 1 else "") for name, written in found.items())
-
-
-def _own(scope: ast.AST) -> Iterator[ast.AST]:
-    """Yield what stands in a scope, statements before their parts, and not what is in one inside."""
-    queue = [scope.body] if isinstance(scope, ast.Lambda) else list(getattr(scope, "body", ()))[::-1]
-    while queue:
-        node = queue.pop()
-        yield node
-        if not isinstance(node, (*_SCOPES, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
-            queue += [*ast.iter_child_nodes(node)][::-1]
-
-
-def _plain(node: ast.expr | None) -> str:
-    """Return what a class is called in an annotation, without quotes, ``None`` and what only wraps it."""
-    match node:
-        case ast.Constant(value=str(written)):
-            try:
-                return _plain(ast.parse(written.strip(), mode="eval").body)
-            except (SyntaxError, ValueError, RecursionError):
-                return ""
-        case ast.BinOp(left=left, op=ast.BitOr(), right=ast.Constant(value=None)):
-            return _plain(left)
-        case ast.Subscript(value=ast.Name(id=name) | ast.Attribute(attr=name), slice=inner) if name in _WRAPPERS:
-            return _plain(inner.elts[0] if isinstance(inner, ast.Tuple) else inner)
-        case ast.Name() | ast.Attribute():
-            written = ast.unparse(node)
-            return written if re.fullmatch(r"\w+(\.\w+)*", written) else ""
-    return ""
+    classes = named_classes(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.value, ast.Name):
+            if node.value in classes:
+                yield node, classes[node.value]

@@ -14,7 +14,10 @@ from khepri.edits.class_bodies import replace_names
 from khepri.edits.class_relations import Class, Classes
 from khepri.edits.exact import replace_text
 from khepri.edits.imports import Modules, bindings_of, parsed, passing_modules
+from khepri.edits.keyed_texts import keyed_texts
+from khepri.edits.known_objects import named_classes
 from khepri.edits.locate import Target
+from khepri.edits.variables import is_field
 from khepri.edits.workspace import Workspace
 from khepri.repo.text import decode
 
@@ -68,13 +71,16 @@ def named_uses(workspace: Workspace, target: Target, changes: ChangeSet | None =
         data = after[path] if path in after else workspace.read(path) if path.endswith(".py") else None
         if data is None or not path.endswith(".py") or not quoted.search(data):
             continue
-        for node in ast.walk(parsed(data) or ast.Module([], [])):
+        tree = parsed(data) or ast.Module([], [])
+        for owner, key in keyed_texts(tree, target.name, is_field=is_field(target)) if target.is_member else ():
+            yield NamedUse(path, key.lineno, _end_of(key, target.name), owners.has(path, tree, owner))
+        for node in ast.walk(tree):
             match node:
                 case ast.Call(func=ast.Name(id=called) | ast.Attribute(attr=called), args=given) if called in _BY_NAME:
                     beside = given[0] if called not in ("attrgetter", "methodcaller") else None
                     for each in given[:2]:
                         if isinstance(each, ast.Constant) and each.value == target.name:
-                            is_sure = each is not beside and beside is not None and owners.has(path, data, beside)
+                            is_sure = each is not beside and beside is not None and owners.has(path, tree, beside)
                             yield NamedUse(path, each.lineno, _end_of(each, target.name), is_sure)
                 case ast.Call(func=ast.Name(id=called) | ast.Attribute(attr=called), keywords=named):
                     if called in _KEYWORDS and any(each.arg == target.name for each in named):
@@ -138,9 +144,12 @@ class _Owners:
         """Tell if a dotted path is one of the modules or classes that have the definition."""
         return self._is_owner(self._classes.of_path(dotted)) if self._owner is not None else dotted in self._reached
 
-    def has(self, path: str, data: bytes, node: ast.expr) -> bool:
-        """Tell if an expression of a file is a module or class that has the definition."""
-        written = ast.unparse(node)
+    def has(self, path: str, tree: ast.Module, node: ast.expr) -> bool:
+        """Tell if an expression of a file is a module or class that has the definition, or an object of the class."""
+        if self._owner is not None and isinstance(node, ast.Name) and (said := named_classes(tree).get(node)):
+            return self._is_owner(self._classes.meant(path, said))
+        # What a class is called makes an object of it.
+        written = ast.unparse(node.func if self._owner is not None and isinstance(node, ast.Call) else node)
         if not re.fullmatch(r"\w+(\.\w+)*", written):
             return False
         if self._owner is not None:
@@ -149,8 +158,7 @@ class _Owners:
                 self._classes.around(path, node.lineno) if is_own else self._classes.meant(path, written)
             )
         root, _, rest = written.partition(".")
-        tree = parsed(data)
-        imported = bindings_of(tree, self._modules.package(path)) if tree is not None else {}
+        imported = bindings_of(tree, self._modules.package(path))
         return root in imported and f"{imported[root]}.{rest}".rstrip(".") in self._reached
 
     def _is_owner(self, one: Class | None) -> bool:

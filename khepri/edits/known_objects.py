@@ -1,0 +1,84 @@
+"""Tells what the class of an object is called where the code says it: by an annotation, or by what makes it.
+
+Nothing is inferred beyond the scope in which a name is bound.
+"""
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
+_SCOPES: Final = (*_FUNCTIONS, ast.Lambda, ast.ClassDef)
+_WRAPPERS: Final = ("Optional", "Final", "ClassVar", "Annotated")
+
+
+def named_classes(tree: ast.Module) -> dict[ast.Name, str]:
+    """Return the names that are read in a file, each with what the class of its object is called there, dotted."""
+    return dict(_typed(tree, ()))
+
+
+def _typed(node: ast.AST, scopes: tuple[Mapping[str, str], ...]) -> Iterator[tuple[ast.Name, str]]:
+    if isinstance(node, (*_SCOPES, ast.Module)) and not isinstance(node, ast.ClassDef):
+        scopes = (*scopes, dict(_bound(node)))
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load):
+            written = next((scope[child.id] for scope in reversed(scopes) if child.id in scope), "")
+            if written:
+                yield child, written
+        yield from _typed(child, scopes)
+
+
+def _bound(scope: ast.AST) -> Iterator[tuple[str, str]]:
+    """Yield each name that a scope binds, with the class of its object; empty if that is not said, or not the same."""
+    found: dict[str, set[str]] = {}
+    if isinstance(scope, (*_FUNCTIONS, ast.Lambda)):
+        for each in ast.walk(scope.args):
+            if isinstance(each, ast.arg):
+                found.setdefault(each.arg, set()).add(_plain(each.annotation))
+    said: set[ast.AST] = set()
+    for node in _own(scope):
+        match node:
+            case ast.AnnAssign(target=ast.Name(id=name) as target, annotation=annotation):
+                found.setdefault(name, set()).add(_plain(annotation))
+                said.add(target)
+            case ast.Assign(targets=[ast.Name(id=name) as target], value=ast.Call(func=function)):
+                found.setdefault(name, set()).add(_plain(function))
+                said.add(target)
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) if node not in said:
+                found.setdefault(name, set()).add("")
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                found.setdefault(name, set()).add("")
+            case ast.alias(name=name, asname=other):
+                found.setdefault(other or name.partition(".")[0], set()).add("")
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                found.setdefault(name, set()).add("")
+    return ((name, written.pop() if len(written) == 1 else "") for name, written in found.items())
+
+
+def _own(scope: ast.AST) -> Iterator[ast.AST]:
+    """Yield what stands in a scope, statements before their parts, and not what is in one inside."""
+    queue = [scope.body] if isinstance(scope, ast.Lambda) else list(getattr(scope, "body", ()))[::-1]
+    while queue:
+        node = queue.pop()
+        yield node
+        if not isinstance(node, (*_SCOPES, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            queue += [*ast.iter_child_nodes(node)][::-1]
+
+
+def _plain(node: ast.expr | None) -> str:
+    """Return what a class is called in an annotation, without quotes, ``None`` and what only wraps it."""
+    match node:
+        case ast.Constant(value=str(written)):
+            try:
+                return _plain(ast.parse(written.strip(), mode="eval").body)
+            except (SyntaxError, ValueError, RecursionError):
+                return ""
+        case ast.BinOp(left=left, op=ast.BitOr(), right=ast.Constant(value=None)):
+            return _plain(left)
+        case ast.Subscript(value=ast.Name(id=name) | ast.Attribute(attr=name), slice=inner) if name in _WRAPPERS:
+            return _plain(inner.elts[0] if isinstance(inner, ast.Tuple) else inner)
+        case ast.Name() | ast.Attribute():
+            written = ast.unparse(node)
+            return written if re.fullmatch(r"\w+(\.\w+)*", written) else ""
+    return ""
