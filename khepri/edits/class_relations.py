@@ -17,6 +17,7 @@ from khepri.edits.workspace import Workspace
 
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 _STAR: Final = re.compile(rb"\bimport\s*\*")
+_DOTTED: Final = re.compile(r"\w+(\.\w+)*")
 _PRIVATE: Final = re.compile(r"__\w*(?<!__)")
 
 
@@ -154,13 +155,18 @@ class Classes:
         return Class(path, max(inside)[1]) if inside else None
 
     def outside(self, one: Class) -> frozenset[str]:
-        """Return what a class inherits from outside the workspace: dotted paths, with ``builtins`` for Python's own."""
+        """Return what a class inherits from outside the workspace: dotted paths, with ``builtins`` for Python's own.
+
+        A base that is no name, such as a call that makes one, is returned as it is written.
+        """
         found = set()
         for each in self.above(one):
             imported = self._file(each.path).imported
             for written, base in self._written_bases(each):
                 root, _, rest = written.partition(".")
-                if base is None:
+                if not _DOTTED.fullmatch(written):
+                    found.add(written)
+                elif base is None:
                     found.add(f"{imported.get(root, f'builtins.{root}')}.{rest}".rstrip("."))
         return frozenset(found)
 
@@ -208,7 +214,9 @@ class Classes:
         node = self.node(one)
         for base in node.bases if node is not None else ():
             written = ast.unparse(base.value if isinstance(base, ast.Subscript) else base)
-            if re.fullmatch(r"\w+(\.\w+)*", written):
+            if not _DOTTED.fullmatch(written):
+                yield written, None
+            else:
                 # The names around a class are known in it as well.
                 around = one.symbol.split(".")[:-1]
                 names = (".".join([*around[:depth], written]) for depth in range(len(around), -1, -1))

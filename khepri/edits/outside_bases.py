@@ -6,8 +6,10 @@ Classes of Python's own library are looked at. Of any other nobody can tell here
 import ast
 import importlib
 import inspect
+import re
 import sys
 import textwrap
+from collections import namedtuple
 from collections.abc import Collection, Iterator
 from typing import Final
 
@@ -126,11 +128,18 @@ def _which(dotted: str, one: Class, owner: Class) -> str:
 
 
 def _note(known: str, unknown: dict[str, Class]) -> tuple[str, ...]:
-    return tuple(
-        f"{one.symbol} inherits {', '.join(names)} from outside: see that nothing there knows {known}"
-        for one in dict.fromkeys(unknown.values())
-        if (names := [dotted.removeprefix("builtins.") for dotted, other in unknown.items() if other == one])
-    )
+    notes = []
+    for one in dict.fromkeys(unknown.values()):
+        names = [dotted.removeprefix("builtins.") for dotted, other in unknown.items() if other == one]
+        made = [f"what {each[:60]} makes" for each in names if not _is_path(each)]
+        outside = ", ".join(each for each in names if _is_path(each))
+        inherited = [f"{outside} from outside"] * bool(outside) + [", ".join(made)] * bool(made)
+        notes += [f"{one.symbol} inherits {each}: see that nothing there knows {known}" for each in inherited]
+    return tuple(notes)
+
+
+def _is_path(base: str) -> bool:
+    return re.fullmatch(r"\w+(\.\w+)*", base) is not None
 
 
 def _owner(target: Target) -> Class:
@@ -147,7 +156,9 @@ def _shared_bases(classes: Classes, owner: Class, others: Collection[Relative]) 
 
 
 def _class(dotted: str) -> type | None:
-    """Return a class of Python's own library."""
+    """Return a class of Python's own library, or a named tuple that is made in the place of a base."""
+    if not _is_path(dotted):
+        return _named_tuple(ast.parse(dotted, mode="eval").body)
     top = dotted.partition(".")[0]
     if top not in sys.stdlib_module_names or top in _NOT_IMPORTED:
         return None
@@ -159,6 +170,21 @@ def _class(dotted: str) -> type | None:
     if callable(found) and not isinstance(found, type):
         return object  # What makes classes, such as NamedTuple, has no members.
     return found if isinstance(found, type) else None
+
+
+def _named_tuple(base: ast.expr) -> type | None:
+    """Return the class that a call of ``namedtuple`` or ``NamedTuple`` makes of fields that stand there."""
+    match base:
+        case ast.Call(func=ast.Name(id=maker) | ast.Attribute(attr=maker), args=[_, given]):
+            if maker not in ("namedtuple", "NamedTuple"):
+                return None
+            pairs = given.elts if isinstance(given, ast.List | ast.Tuple) else []
+            names = [each.elts[0] for each in pairs if isinstance(each, ast.Tuple) and each.elts]
+            try:
+                return namedtuple("Made", list(map(ast.literal_eval, names)) or ast.literal_eval(given))
+            except (ValueError, TypeError):
+                return None
+    return None
 
 
 def _knows(base: type, name: str) -> bool:

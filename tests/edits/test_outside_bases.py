@@ -177,3 +177,33 @@ def test_a_parameter_that_callers_from_outside_pass_stays_one(tmp_path: Path) ->
     (note,) = rename_parameter(workspace_of(tmp_path), "a.py", "Encoder.default", "o", "thing").notes
     assert "whose callers may pass o by its name" in note
     assert not remove_parameter(workspace_of(tmp_path), "a.py", "Encoder.default", "depth").notes
+
+
+MADE = (
+    "from collections import namedtuple\nfrom typing import NamedTuple\n\n\nclass P({0}):\n    def total(self): ...\n"
+)
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        "namedtuple('P', 'x y')",
+        "collections.namedtuple('P', ['x', 'y'], defaults=(1,))",
+        "NamedTuple('P', [('x', int), ('y', int)])",
+    ],
+)
+def test_a_field_of_a_named_tuple_that_is_made_as_a_base_is_not_taken(tmp_path: Path, base: str) -> None:
+    (tmp_path / "m.py").write_text(MADE.format(base), encoding="utf-8")
+    workspace = Workspace(Repository.open(tmp_path))
+    with pytest.raises(EditRefusedError, match="would be found by the name x"):
+        rename(workspace, "m.py", "P.total", "x")
+    assert rename(workspace, "m.py", "P.total", "whole").notes == ()
+
+
+@pytest.mark.parametrize("base", ["make_base()", "with_metaclass(Meta, Base)", "namedtuple('P', FIELDS)", "BASES[0]"])
+def test_a_base_that_nobody_knows_before_it_is_made_is_told(tmp_path: Path, base: str) -> None:
+    (tmp_path / "m.py").write_text(MADE.format(base).replace("BASES[0]", "(A or B)"), encoding="utf-8")
+    shown = base.replace("BASES[0]", "A or B")
+    assert rename(Workspace(Repository.open(tmp_path)), "m.py", "P.total", "whole").notes == (
+        f"P inherits what {shown} makes: see that nothing there knows total or whole",
+    )
