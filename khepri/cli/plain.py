@@ -78,7 +78,7 @@ def run(cwd: Path, flags: Mapping[str, Value], session: str | None, environ: Map
     conversation = open_conversation(repository, loaded, session)
     try:
         conversation.open()
-        _say("Khepri, line by line. /help shows the commands, Ctrl-C stops an answer, Ctrl-D leaves.")
+        _say("Khepri, line by line. /help shows the commands, Ctrl-C stops an answer, Ctrl-D or Ctrl-C twice leaves.")
         _Talk(conversation, loaded).run()
     finally:
         conversation.close()
@@ -102,14 +102,21 @@ class _Talk:
         if self._conversation.history.turns:
             self._retell()
             self._say_note()
+        was_interrupted = False
         while not self._has_quit:
             try:
                 line = _read()
             except EOFError:
                 return
             except KeyboardInterrupt:
-                _say("Ctrl-D or /quit leaves.")
+                if was_interrupted:
+                    _say("")
+                    return
+                # Without the app's clock: whom a program reads to hears of it seconds later.
+                was_interrupted = True
+                _say("\nPress Ctrl-C again to leave.")
                 continue
+            was_interrupted = False
             if not line.strip():
                 continue
             if sys.stdin.isatty():

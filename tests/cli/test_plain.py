@@ -4,12 +4,16 @@ import json
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from khepri.agent.conversation import Conversation
 from khepri.agent.events import AnswerDelta, Event, Finished, Notice, Timing, Usage
 from khepri.cli import plain
+from khepri.config import Config, Loaded
 from khepri.errors import CancelledError
+from khepri.repo.root import Repository
 from tests.support.command import Command
 
 
@@ -104,6 +108,26 @@ def test_the_machine_is_checked_with_the_model_of_the_conversation(khepri: Comma
     assert "all in all: " in report
     assert "terminal: " not in said
     assert "examining" not in said
+
+
+@pytest.mark.usefixtures("own_folders")
+def test_a_second_interrupt_at_the_prompt_leaves_unless_something_was_sent_between(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    typed = iter([None, "/nothing", None, None, "never read"])
+
+    def read(prompt: str) -> str:
+        line = next(typed)
+        if line is None:
+            raise KeyboardInterrupt
+        return line
+
+    monkeypatch.setattr("builtins.input", read)
+    repository = Repository.open(tmp_path)
+    conversation = Conversation(repository, Config(), lambda name: pytest.fail(name))
+    plain._Talk(conversation, Loaded(Config(), {})).run()
+    assert next(typed) == "never read"
+    assert capsys.readouterr().out.count("Press Ctrl-C again to leave.") == 2
 
 
 class Told:
