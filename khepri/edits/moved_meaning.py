@@ -78,16 +78,20 @@ def notes_on_move(workspace: Workspace, changes: ChangeSet, target: Target, plac
 
 def _for_types_alone(workspace: Workspace, changes: ChangeSet, target: Target, place: str) -> tuple[str, ...]:
     """Return a note on quoted types that only type checkers find now, where something reads types at run time."""
-    if not quoted_names(target.text) or "TYPE_CHECKING" not in _after(changes, place):
-        return ()
-    for path in workspace.files():
+    home = target.source.path
+    there = f"the quoted types of {target.name} are imported for type checkers alone in {place}"
+    here = f"{target.name} stands in quoted types of {home} and is imported for type checkers alone there"
+    told = [there] * (bool(quoted_names(target.text)) and _has_typing_only(changes, place))
+    told += [here] * (target.name in quoted_names(_after(changes, home)) and _has_typing_only(changes, home))
+    for path in workspace.files() if told else ():
         data = workspace.read(path) if path.endswith(".py") else None
         if data is not None and (reading := _READING_TYPES.search(data)):
-            return (
-                f"the quoted types of {target.name} are imported for type checkers alone in {place}: see whether "
-                f"{reading[1].decode()} has to find them ({path})",
-            )
+            return tuple(f"{each}: see whether {reading[1].decode()} has to find them ({path})" for each in told)
     return ()
+
+
+def _has_typing_only(changes: ChangeSet, path: str) -> bool:
+    return "TYPE_CHECKING" in _after(changes, path)
 
 
 def _set_up(text: str, name: str) -> list[int]:

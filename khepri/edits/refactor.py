@@ -12,6 +12,7 @@ from khepri.edits.creation import new_target
 from khepri.edits.exact import replace_text
 from khepri.edits.extracted_name import check_extracted_name
 from khepri.edits.extraction import called_on_class, misshapen, taken_away, unlike
+from khepri.edits.hidden_modules import refuse_hidden_modules
 from khepri.edits.imports import (
     Modules,
     check_imports,
@@ -55,6 +56,7 @@ def move(workspace: Workspace, path: str, symbol: str, destination: str) -> Refa
     changes = redirect_imports(workspace, _moved(workspace, target, place), target.name, target.source.path, place)
     check_imports(workspace, changes)
     check_passed_on(workspace, changes)
+    refuse_hidden_modules(workspace, changes)
     notes = check_sound(changes)
     refuse_circle(workspace, changes)
     named = _named_still(workspace, changes, target)

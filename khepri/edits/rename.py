@@ -15,6 +15,7 @@ from khepri.edits.class_relations import Classes, relatives, sharing_classes
 from khepri.edits.composed_names import notes_on_composed
 from khepri.edits.filled_texts import notes_on_filled, notes_on_shown
 from khepri.edits.foreign import Foreign
+from khepri.edits.hidden_modules import refuse_hidden_modules
 from khepri.edits.imports import Modules, check_imports, check_passed_on
 from khepri.edits.known_uses import KnownUses
 from khepri.edits.locate import Source, Target, read_python
@@ -210,6 +211,7 @@ def _renamed(
         changes = with_other_uses(workspace, changes, target, new_name)
     check_imports(workspace, changes)
     check_passed_on(workspace, changes)
+    refuse_hidden_modules(workspace, changes)
     notes = list(check_sound(changes, renamed=(old, new_name)))
     notes += split.note() if split is not None else ()
     if doubtful:

@@ -98,6 +98,16 @@ def test_quoted_types_that_something_reads_as_it_runs_are_told(tmp_path: Path) -
     )
 
 
+def test_quoted_types_in_the_file_that_it_leaves_are_told_as_well(tmp_path: Path) -> None:
+    home = "class Node: ...\n\n\ndef f(n: 'Node'): ...\n"
+    assert not moving(tmp_path, "Node", home, use="import typing\n").notes
+    (note,) = moving(tmp_path, "Node", home, use="from typing import get_type_hints\n").notes
+    assert note == (
+        "Node stands in quoted types of home.py and is imported for type checkers alone there: see whether "
+        "get_type_hints has to find them (use.py)"
+    )
+
+
 READING = "import time\n\nK = 3\n\n\ndef h(): ...\n\n\ndef f():\n    time.sleep(K)\n    h()\n    print()\n"
 
 

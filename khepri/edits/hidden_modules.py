@@ -1,0 +1,57 @@
+"""Refuses a name in a package that is that of a module in it: ``pkg.run`` would be the function and no module."""
+
+import ast
+from collections.abc import Iterator
+
+from khepri.edits.change import ChangeSet
+from khepri.edits.imports import Modules, bindings_of, defined_names, module_of, parsed
+from khepri.edits.refusal import EditRefusedError, Refusal
+from khepri.edits.workspace import Workspace
+
+
+def refuse_hidden_modules(workspace: Workspace, changes: ChangeSet) -> None:
+    """Refuse a change by which a package has something else by the name of a module that is reached through it.
+
+    Raises:
+        EditRefusedError: It would have.
+    """
+    modules = Modules(workspace, changes)
+    for change in changes.files:
+        if not change.path.endswith("__init__.py") or change.after is None:
+            continue
+        package = modules.name(change.path)
+        new = _hiding(change.after, package) - _hiding(change.before or b"", package)
+        for name in sorted(new):
+            path = modules.paths.get(f"{package}.{name}")
+            use = next(_uses(workspace, package, name), None) if path is not None else None
+            if use is not None:
+                raise EditRefusedError(
+                    Refusal.NOT_POSSIBLE,
+                    f"{change.path} would have another {name}, and {use} means the module {path} by {package}.{name}",
+                    "choose another name, or rename the module first",
+                )
+
+
+def _hiding(data: bytes, package: str) -> set[str]:
+    """Return the names of a package that are no modules of it by their own name."""
+    tree = parsed(data)
+    imported = bindings_of(tree, package) if tree is not None else {}
+    return {name for name in defined_names(data) if imported.get(name) != f"{package}.{name}"}
+
+
+def _uses(workspace: Workspace, package: str, name: str) -> Iterator[str]:
+    """Yield where a file has a module of a package as its attribute."""
+    modules = Modules(workspace)
+    for path in workspace.files():
+        data = workspace.read(path) if path.endswith(".py") else None
+        tree = parsed(data) if data is not None and name.encode() in data else None
+        for node in ast.walk(tree) if tree is not None else ():
+            match node:
+                case ast.Import(names=names):
+                    found = any(f"{each.name}.".startswith(f"{package}.{name}.") for each in names)
+                case ast.ImportFrom(names=names):
+                    found = module_of(node, modules.package(path)) == package and any(e.name == name for e in names)
+                case _:
+                    continue
+            if found:
+                yield f"{path}:{node.lineno}"
