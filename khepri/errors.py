@@ -23,6 +23,16 @@ The tree, with the exit code that ``khepri.cli.exits`` gives to each branch::
 This module knows nothing of commands, streams or exit status: it only names failures.
 """
 
+import errno
+from typing import Final
+
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+def is_disk_full(error: OSError) -> bool:
+    """Return True for a disk, a quota or a limit that takes no more data."""
+    return error.errno in _FULL
+
 
 class KhepriError(Exception):
     """Base of every error that Khepri raises on purpose.

@@ -199,7 +199,7 @@ def _export(conversation: Conversation, argument: str) -> Outcome:
         raise UsageError(f"{path} exists", "name another file: /export json FILE") from None
     except OSError as error:
         raise UsageError(
-            f"{path} cannot be written: {error.strerror}", "name another file: /export json FILE"
+            f"{path} cannot be written: {error.strerror}; nothing was exported", "name another file: /export json FILE"
         ) from None
     return Outcome(f"Exported to `{path}`.")
 
@@ -207,8 +207,13 @@ def _export(conversation: Conversation, argument: str) -> Outcome:
 def _write_anew(path: Path, text: str) -> None:
     """Write a file that is not there yet, for the user's eyes only as the session is."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError:
+        # Half a conversation would be taken for the whole one.
+        path.unlink()
+        raise
 
 
 def _unused_name(folder: Path, session_id: str, suffix: str) -> str:

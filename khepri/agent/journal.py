@@ -171,7 +171,10 @@ class Journal:
         try:
             work()
         except OSError as error:
-            self.problem = f"the session is not saved any more: {error.strerror}"
+            self.problem = (
+                f"the session is not saved any more: {self.path} cannot be written ({error.strerror}); "
+                "the conversation goes on, and what was saved stays"
+            )
 
 
 def is_written(path: Path) -> bool:

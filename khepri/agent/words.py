@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from khepri.agent.events import ChangesApplied, CheckFinished, Compacting, Finished, ToolFinished
 from khepri.agent.protocol import ToolCall
 from khepri.edits.patch import patch_of
-from khepri.errors import KhepriError
+from khepri.errors import KhepriError, is_disk_full
 from khepri.repo.text import counted
 
 
@@ -134,8 +134,10 @@ def describe_error(error: BaseException) -> tuple[str, str]:
     if isinstance(error, KeyboardInterrupt):
         return "interrupted", ""
     if isinstance(error, OSError):
-        if error.filename is None and error.errno in (errno.EBADF, errno.ENOSPC, errno.EIO):
+        if error.filename is None and (error.errno in (errno.EBADF, errno.EIO) or is_disk_full(error)):
             return f"the output could not be written: {error.strerror}", ""
+        if is_disk_full(error):
+            return f"the disk is full: {error.filename} cannot be written ({error.strerror})", "free some space first"
         where = f": {error.filename}" if error.filename else ""
         return f"{error.strerror or error}{where}", ""
     return f"{type(error).__name__}: {error}", "this is a defect of Khepri's: please report it with the command you ran"

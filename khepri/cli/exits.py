@@ -55,8 +55,8 @@ _CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
 HELP: Final = (
     "Exit codes: 0 answered · 1 internal error · 2 wrong usage or configuration · 3 no model · 4 model or backend "
     "failed · 5 context full · 6 step limit reached without an answer · 7 a check failed: a promise did not hold "
-    "(khepri prove), or the repository's checks (khepri refactor) · 8 nothing changed · 9 refused: by you, a rule or a "
-    "guard · 129 terminal closed · 130 interrupted · 141 output closed early · 143 ended by SIGTERM"
+    "(khepri prove), or the repository's checks (khepri refactor) · 8 nothing changed · 9 refused: by you, a rule, a "
+    "guard or a full disk · 129 terminal closed · 130 interrupted · 141 output closed early · 143 ended by SIGTERM"
 )
 
 

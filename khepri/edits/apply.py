@@ -8,7 +8,7 @@ a kill in it leaves each file old or new, and a checkpoint that ``undo`` takes b
 import contextlib
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from khepri.edits.checkpoints import Checkpoint, Checkpoints
 from khepri.edits.files import Staged, changed_since, mode_of, read_bytes, remove_leftovers, stage
 from khepri.edits.guard import check_place, is_of_git
 from khepri.edits.refusal import EditRefusedError, Refusal
+from khepri.errors import is_disk_full
 from khepri.repo.root import Repository
 from khepri.repo.text import printable
 
@@ -32,11 +33,11 @@ def apply(repository: Repository, changes: ChangeSet, checkpoints: Checkpoints, 
 
     Raises:
         EditRefusedError: A file has changed since it was read, may not be written, is hidden or lies outside the root,
-            or another Khepri is writing. Nothing was changed.
-        OSError: The system refused, for example because the disk is full. Nothing was changed.
+            the disk is full, or another Khepri is writing. Nothing was changed.
+        OSError: The system refused. Nothing was changed.
     """
     assert changes.files, "a change without files was to be applied"
-    with checkpoints.locked():
+    with _full_disk_told("no file was changed"), checkpoints.locked():
         targets = [_target(repository, change) for change in changes.files]
         changes = _with_modes(changes, targets)
         made: list[Path] = []
@@ -48,10 +49,12 @@ def apply(repository: Repository, changes: ChangeSet, checkpoints: Checkpoints, 
             number = checkpoints.begin(changes, now_s)
             try:
                 _commit(staged, changes.files)
-            except BaseException:
+            except BaseException as error:
                 # What could not be given back stays for `undo`.
                 if _are_untouched(targets, changes.files):
                     checkpoints.forget(number)
+                elif isinstance(error, OSError) and is_disk_full(error):
+                    raise _full_disk(error, f"khepri undo {number} takes back what was changed") from error
                 raise
         except BaseException:
             _discard(staged)
@@ -72,11 +75,11 @@ def undo(repository: Repository, checkpoint: Checkpoint, checkpoints: Checkpoint
         What was changed by it; a file that already has its old content is not among it.
 
     Raises:
-        EditRefusedError: A file is neither what the change left nor what was there before: it has been changed since,
-            and nothing was taken back.
+        EditRefusedError: A file is neither what the change left nor what was there before: it has been changed since.
+            Or the disk is full. Nothing was taken back.
         OSError: The system refused; nothing was taken back.
     """
-    with checkpoints.locked():
+    with _full_disk_told("nothing was taken back"), checkpoints.locked():
         back = reverse(repository, checkpoint)
         targets = [_target(repository, change) for change in back.files]
         staged: list[Staged] = []
@@ -91,7 +94,8 @@ def undo(repository: Repository, checkpoint: Checkpoint, checkpoints: Checkpoint
             _remove_empty(made)
             raise
         _discard(staged)
-        checkpoints.mark_undone(checkpoint.number)
+        with _full_disk_told("the files are taken back all the same"):
+            checkpoints.mark_undone(checkpoint.number)
     for target in targets:
         _remove_empty_parents(target.parent, repository.root)
     repository.refresh()
@@ -120,6 +124,26 @@ def reverse(repository: Repository, checkpoint: Checkpoint) -> ChangeSet:
             )
         back.append(FileChange(change.path, current, change.before, change.mode))
     return change_set(f"undo {checkpoint.changes.title}", back)
+
+
+@contextlib.contextmanager
+def _full_disk_told(kept: str) -> Iterator[None]:
+    """Refuse a change for which the disk has no room, in words of which file it was."""
+    try:
+        yield
+    except OSError as error:
+        if is_disk_full(error):
+            raise _full_disk(error, kept) from error
+        raise
+
+
+def _full_disk(error: OSError, kept: str) -> EditRefusedError:
+    place = printable(str(error.filename2 or error.filename))
+    return EditRefusedError(
+        Refusal.DISK_FULL,
+        f"the disk is full: {place} cannot be written ({error.strerror}); {kept}",
+        "free some space and do it again",
+    )
 
 
 def _commit(staged: Sequence[Staged], files: Sequence[FileChange]) -> None:

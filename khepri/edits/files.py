@@ -117,17 +117,18 @@ def stage(target: Path, data: bytes | None, mode: int | None = None) -> Staged:
         mode: Permission bits, if the target does not exist and had some; else those of any new file.
 
     Raises:
-        OSError: The system refused, for example because the disk is full; nothing is left behind.
+        OSError: The system refused, for example because the disk is full; it names the target, and nothing is left
+            behind.
     """
     if data is None:
         return Staged(target, None)
     unique = f"{os.getpid()}-{secrets.token_hex(_RANDOM_BYTES)}"
     temporary = target.parent / f"{TEMPORARY_PREFIX}{unique}{_TEMPORARY_SUFFIX}"
     status = _status(target)
-    descriptor = os.open(
-        temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666 if status is None else 0o600
-    )
     try:
+        descriptor = os.open(
+            temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666 if status is None else 0o600
+        )
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
@@ -136,8 +137,12 @@ def stage(target: Path, data: bytes | None, mode: int | None = None) -> Staged:
             elif mode is not None:
                 os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
-    except BaseException:
-        os.unlink(temporary)
+    except BaseException as error:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        if isinstance(error, OSError):
+            # A write that fails names no file, and nobody knows the temporary one.
+            error.filename = str(target)
         raise
     return Staged(target, temporary)
 

@@ -40,6 +40,8 @@ class Refusal(StrEnum):
     """A refactoring library refused."""
     DENIED = "denied"
     """A permission rule forbids it."""
+    DISK_FULL = "disk full"
+    """The disk takes no more data."""
     BUSY = "busy"
     """Another process is changing this repository."""
     NO_CHECKPOINT = "no such change"

@@ -4,7 +4,6 @@ Everything of an unfinished pull lives in ``<models>/.partial/<name>/``, where d
 leaves it by one atomic rename. Nothing here knows the network.
 """
 
-import errno
 import fcntl
 import hashlib
 import json
@@ -16,9 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from khepri.errors import PullError
+from khepri.errors import PullError, is_disk_full
 
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _COPY_BYTES = 1 << 20
 
 
@@ -40,7 +38,7 @@ def storage_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in _FULL:
+        if is_disk_full(error):
             raise PullError(
                 f"the disk is full: {path.parent} takes no more data ({error.strerror})",
                 "free some space and run the same command again",

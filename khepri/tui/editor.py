@@ -21,20 +21,31 @@ def edit_in_editor(text: str, name: str = "message.md") -> str:
         UsageError: The editor could not be started or failed; the text is unchanged.
     """
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-    with tempfile.TemporaryDirectory(prefix="khepri-") as folder:
-        file = Path(folder) / name
-        file.write_text(text, encoding="utf-8")
-        try:
-            done = subprocess.run([*shlex.split(editor), str(file)], check=False)
+    try:
+        with tempfile.TemporaryDirectory(prefix="khepri-") as folder:
+            file = Path(folder) / name
+            file.write_text(text, encoding="utf-8")
+            done = _run(editor, file)
             edited = file.read_text(encoding="utf-8", errors="replace") if done.returncode == 0 else ""
-        except FileNotFoundError as error:
-            what = "left no file" if error.filename == str(file) else "is not there"
-            raise UsageError(f"the editor {editor} {what}", "set VISUAL or EDITOR to another one") from error
-        except (OSError, ValueError) as error:
-            raise UsageError(f"the editor {editor} could not be started: {error}", "set VISUAL or EDITOR") from error
+    except FileNotFoundError as error:
+        raise UsageError(f"the editor {editor} left no file", "set VISUAL or EDITOR to another one") from error
+    except OSError as error:
+        place = error.filename or tempfile.gettempdir()
+        raise UsageError(
+            f"{place} takes no text for an editor: {error.strerror}", "free some space there, or set TMPDIR"
+        ) from error
     if done.returncode:
         raise UsageError(f"the editor {editor} ended with exit status {done.returncode}", "set VISUAL or EDITOR")
     return edited if text.endswith("\n") else edited.removesuffix("\n")
+
+
+def _run(editor: str, file: Path) -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run([*shlex.split(editor), str(file)], check=False)
+    except FileNotFoundError as error:
+        raise UsageError(f"the editor {editor} is not there", "set VISUAL or EDITOR to another one") from error
+    except (OSError, ValueError) as error:
+        raise UsageError(f"the editor {editor} could not be started: {error}", "set VISUAL or EDITOR") from error
 
 
 def edit_change(change: FileChange) -> FileChange | None:

@@ -1,6 +1,7 @@
 """Conversations on a real engine with a tiny model: resumed, forked, taken back, summarised, exported."""
 
 import json
+import resource
 import shutil
 import subprocess
 import unicodedata
@@ -718,6 +719,19 @@ def test_a_document_says_that_an_answer_still_goes_on(make: MakeConversation, ro
     assert "ended before" not in told
     assert "Unfinished" not in later
     conversation.close()
+
+
+def test_an_export_for_which_the_disk_has_no_room_leaves_no_half_of_it(make: MakeConversation, root: Path) -> None:
+    conversation = make()
+    ask(conversation, "Where is retry?")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        with pytest.raises(UsageError, match=r"told.md cannot be written: File too large; nothing was exported"):
+            run(conversation, "/export told.md")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not (root / "told.md").exists()
 
 
 def test_a_session_is_exported_as_markdown_and_json_and_never_over_a_file(make: MakeConversation, root: Path) -> None:

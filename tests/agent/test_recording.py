@@ -319,7 +319,7 @@ def test_a_disk_that_fails_under_a_session_is_told_once_it_is_written_to(
     monkeypatch.setattr(os, "write" if damage else "fsync", fail)
     again = recording(tmp_path)
     say(again, "Two?", (1, 2))
-    assert "No space left" in again.problem
+    assert f"{again.path} cannot be written (No space left on device); the conversation goes on" in again.problem
     assert again.history.turns[1].answer == "It is here."
 
 

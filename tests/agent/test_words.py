@@ -1,9 +1,11 @@
 """Calls are told in words."""
 
+import errno
+
 from khepri.agent.events import Finished, Timing, Usage
 from khepri.agent.listings import stats_text
 from khepri.agent.protocol import ToolCall
-from khepri.agent.words import describe_planned, describe_seconds, summarize
+from khepri.agent.words import describe_error, describe_planned, describe_seconds, summarize
 from khepri.repo.text import counted
 
 
@@ -32,3 +34,11 @@ def test_a_turn_without_decoding_has_no_speed_among_the_others() -> None:
 
 def test_long_waits_are_told_in_minutes() -> None:
     assert [describe_seconds(each) for each in (0.4, 99.4, 100.0, 9410.0)] == ["0 s", "99 s", "2 min", "157 min"]
+
+
+def test_a_full_disk_is_told_with_the_file_that_it_has_no_room_for() -> None:
+    for number in (errno.ENOSPC, errno.EDQUOT):
+        message, hint = describe_error(OSError(number, "No room", "/state/x.jsonl"))
+        assert message == "the disk is full: /state/x.jsonl cannot be written (No room)"
+        assert hint == "free some space first"
+        assert describe_error(OSError(number, "No room"))[0] == "the output could not be written: No room"

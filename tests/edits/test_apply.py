@@ -3,6 +3,7 @@
 import errno
 import os
 import random
+import re
 import resource
 import subprocess
 import sys
@@ -283,6 +284,15 @@ def disk_calls() -> Iterator[tuple[str, int]]:
             yield name, number
 
 
+def refusal_of(change: Callable[[], object]) -> str:
+    """Return why a change is refused; empty if it is made."""
+    try:
+        change()
+    except EditRefusedError as error:
+        return error.message
+    return ""
+
+
 @pytest.mark.parametrize(("name", "number"), disk_calls())
 def test_a_full_disk_at_any_step_loses_nothing(
     root: Path, state: Path, monkeypatch: pytest.MonkeyPatch, name: str, number: int
@@ -294,19 +304,48 @@ def test_a_full_disk_at_any_step_loses_nothing(
         nonlocal calls
         calls += 1
         if calls == number:
-            raise OSError(errno.ENOSPC, "No space left on device")
+            named = () if isinstance(arguments[0], int) else (str(arguments[0]),)
+            raise OSError(errno.ENOSPC, "No space left on device", *named)
         return real(*arguments, **keywords)
 
     with monkeypatch.context() as patched:
         patched.setattr(os, name, call)
-        try:
-            apply(repository, CHANGES, checkpoints, 0.0)
-        except (OSError, EditRefusedError):
-            assert contents(root) in (BEFORE, AFTER)
+        told = refusal_of(lambda: apply(repository, CHANGES, checkpoints, 0.0))
+    assert "None" not in told
+    assert "no file was changed" not in told or contents(root) == BEFORE
     assert contents(root) in (BEFORE, AFTER)
     if contents(root) == AFTER:
         undo(repository, checkpoints.all()[0], checkpoints)
     assert contents(root) == BEFORE
+
+
+def test_a_full_disk_is_told_with_the_file_that_it_has_no_room_for(
+    root: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository, checkpoints = Repository.open(root), Checkpoints(root, state)
+    real, full = os.fsync, [root]
+
+    def fsync(descriptor: int) -> None:
+        if full and os.readlink(f"/proc/self/fd/{descriptor}").startswith(f"{full[0]}/"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    for full[0], kind in ((root, "*.py"), (state, "*.zip")):
+        with pytest.raises(EditRefusedError) as caught:
+            apply(repository, CHANGES, checkpoints, 0.0)
+        assert caught.value.reason is Refusal.DISK_FULL
+        told = re.search(r"the disk is full: (\S+) cannot be written \(.*\); no file was changed", caught.value.message)
+        assert told is not None
+        assert Path(told[1]).is_relative_to(full[0])
+        assert Path(told[1]).match(kind)
+    assert contents(root) == BEFORE
+    full.clear()
+    number = apply(repository, CHANGES, checkpoints, 0.0)
+    full.append(root)
+    with pytest.raises(EditRefusedError, match=r"the disk is full: .*; nothing was taken back"):
+        undo(repository, checkpoints.load(number), checkpoints)
+    assert contents(root) == AFTER
 
 
 def killed(root: Path, state: Path, number: int, what: str) -> "subprocess.CompletedProcess[str]":
@@ -349,7 +388,7 @@ def test_a_write_that_breaks_off_in_the_middle_loses_nothing(root: Path, state: 
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, limits[1]))
     try:
-        with pytest.raises(OSError, match="File too large"):
+        with pytest.raises(EditRefusedError, match=r"disk is full: .*File too large.*no file was changed"):
             apply(repository, changes, checkpoints, 0.0)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -460,11 +499,11 @@ def test_a_number_is_kept_from_other_changes_before_its_checkpoint_goes(
 
     def refuse(source: Path, target: Path) -> None:
         if target.suffix == ".undone":
-            raise OSError(errno.ENOSPC, "No space left on device")
+            raise OSError(errno.ENOSPC, "No space left on device", str(target))
         real(source, target)
 
     monkeypatch.setattr(os, "replace", refuse)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(EditRefusedError, match=r"the files are taken back"):
         undo(repository, checkpoints.load(number), checkpoints)
     assert [each.number for each in checkpoints.all()] == [number]
 
