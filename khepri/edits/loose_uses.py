@@ -22,6 +22,7 @@ from khepri.edits.rename_notes import shown
 from khepri.edits.workspace import Workspace
 from khepri.repo.text import decode
 
+_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _HARMLESS: Final = frozenset(
     "property cached_property setter deleter getter staticmethod classmethod abstractmethod overload override final "
     "cache lru_cache wraps contextmanager asynccontextmanager deprecated fixture parametrize usefixtures skip skipif "
@@ -63,6 +64,9 @@ def notes_on_loose_uses(
         notes.append(f"an object of {owner} may be called by any name: see that nothing passes {name} there")
     if handed:
         notes.append(f"{target.label} is handed on at {shown(_sorted(handed))}: see that nothing passes {name} there")
+    if is_builder(target) and (unknown := _on_variables(workspace, changes, name)):
+        owner = target.symbol.rpartition(".")[0]
+        notes.append(f"{shown(unknown)} passes {name} to what may be {owner} or a class below it, and was left")
     return (*notes, *_on_forwarding(forwarded, target, name))
 
 
@@ -149,6 +153,26 @@ def _is_passed(workspace: Workspace, changes: ChangeSet, name: str) -> bool:
         if tree is not None and any(isinstance(node, ast.keyword) and node.arg == name for node in ast.walk(tree)):
             return True
     return False
+
+
+def _on_variables(workspace: Workspace, changes: ChangeSet, name: str) -> list[str]:
+    """Return where something is passed by a name to what a function was given or has found: a class, maybe."""
+    after = {change.path: change.after for change in changes.files}
+    written = re.compile(rb"\b%s\s*=(?!=)" % name.encode())
+    found = set()
+    for path in workspace.files():
+        data = after[path] if path in after else workspace.read(path) if path.endswith(".py") else None
+        tree = parsed(data) if data is not None and path.endswith(".py") and written.search(data) else None
+        functions = (each for each in ast.walk(tree) if isinstance(each, _FUNCTIONS)) if tree is not None else ()
+        for function in functions:
+            inside = [*ast.walk(function)]
+            bound = {each.arg for each in inside if isinstance(each, ast.arg)}
+            bound |= {each.id for each in inside if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+            for node in inside:
+                match node:
+                    case ast.Call(func=ast.Name(id=called), keywords=given) if called in bound:
+                        found |= {f"{path}:{node.lineno}" for each in given if each.arg == name}
+    return _sorted([*found])
 
 
 def _taking_it(target: Target) -> list[str]:

@@ -111,3 +111,26 @@ def test_a_function_that_looks_at_its_names_is_told(tmp_path: Path, body: str) -
     (tmp_path / "m.py").write_text(f"def f(size):\n    return {body}\n", encoding="utf-8")
     notes = rename_parameter(Workspace(Repository.open(tmp_path)), "m.py", "f", "size", "width").notes
     assert any("m.py f looks at its names with" in each for each in notes)
+
+
+BUILT = "class A:\n    def __init__(self, size=1):\n        pass\n\n\n"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "def make(kind=A):\n    return kind(size=2)\n",
+        "make = lambda kind: (\n    kind(size=2))\n",
+        "def f(o):\n    kind = KINDS[o]; return kind(size=2)\n",
+    ],
+)
+def test_an_argument_of_what_may_be_the_class_is_told(tmp_path: Path, use: str) -> None:
+    done = renamed(tmp_path, BUILT + use, "A.__init__")
+    assert done.notes == ("m.py:7 passes size to what may be A or a class below it, and was left",)
+
+
+@pytest.mark.parametrize(
+    "use", ["def other(size):\n    return other(size=size)\n", "def f(kind):\n    return kind(1), g(size=2)\n"]
+)
+def test_an_argument_of_what_is_no_variable_is_not_told(tmp_path: Path, use: str) -> None:
+    assert renamed(tmp_path, BUILT + use, "A.__init__").notes == ()
