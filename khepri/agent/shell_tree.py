@@ -1,7 +1,8 @@
 """The grammar's tree of a shell line: how it is read, and how its lines are joined first. Meaning is not known here."""
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
+
+from khepri.repo.nodes import outwards, text_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -65,30 +66,9 @@ def _is_changed(around: list["Node"]) -> bool:
     return any(each.type == "command_substitution" and text_of(each).startswith("`") for each in around)
 
 
-def nodes_of(root: "Node") -> Iterator["Node"]:
-    """Yield the nodes of a tree, outer ones first."""
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        waiting += reversed(node.children)
-        yield node
-
-
-def outwards(node: "Node | None") -> Iterator["Node"]:
-    """Yield a node and those that it lies in."""
-    while node is not None:
-        yield node
-        node = node.parent
-
-
 def is_quoted_document(node: "Node") -> bool:
     """Return True for a here document in which nothing is replaced."""
     if node.type != "heredoc_redirect":
         return False
     start = next((child for child in node.children if child.type == "heredoc_start"), None)
     return start is not None and any(mark in text_of(start) for mark in "'\"\\")
-
-
-def text_of(node: "Node") -> str:
-    """Return what a node was written as."""
-    return (node.text or b"").decode("utf-8", "replace")

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from khepri.agent.shell_tree import is_quoted_document, joined, nodes_of, outwards, parsed, text_of
+from khepri.agent.shell_tree import is_quoted_document, joined, parsed
+from khepri.repo.nodes import nodes_of, outwards, text_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from khepri.edits.locate import Target
 from khepri.edits.refusal import EditRefusedError, Refusal
+from khepri.repo.nodes import text_of
 from khepri.repo.symbols import outline, parse
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def _refuse_strays(path: str, text: str, lines: range, name: str, before: set[st
     items = list(_items(tree.root_node, lines[0], lines[-1]))
     places = {(each.start_line, each.end_line) for each in outline(path, text)}
     defined = [each for each in items if (_first(each), _last(each)) in places]
-    used = {word for each in defined for word in re.findall(r"\w+", _text(each))}
+    used = {word for each in defined for word in re.findall(r"\w+", text_of(each))}
     for item in items:
         if item in defined or _plain(item) in before or _HARMLESS.search(item.type) or _IMPORT.match(item.type):
             continue
@@ -147,18 +148,18 @@ def _new_imports(target: Target, item: "Node") -> list[str]:
     specs = list(_below(item, "import_spec"))
     if specs:  # Go: each package has one
         known = {_plain(spec) for each in there for spec in _below(each, "import_spec")}
-        return [f"import {_text(spec)}" for spec in specs if _plain(spec) not in known]
+        return [f"import {text_of(spec)}" for spec in specs if _plain(spec) not in known]
     if _plain(item) in {_plain(each) for each in there}:
         return []
-    bound = {_text(name) for each in there for name in _names_bound(each)}
-    doubled = next((_text(name) for name in _names_bound(item) if _text(name) in bound), None)
+    bound = {text_of(name) for each in there for name in _names_bound(each)}
+    doubled = next((text_of(name) for name in _names_bound(item) if text_of(name) in bound), None)
     if doubled is not None:
         raise EditRefusedError(
             Refusal.MALFORMED,
             f"{doubled} is imported already",
             f"write {target.name} without that import, or import only what is not there yet",
         )
-    return [_text(item).rstrip()]
+    return [text_of(item).rstrip()]
 
 
 def _names_bound(item: "Node") -> "Iterator[Node]":
@@ -217,9 +218,9 @@ def _declared(item: "Node") -> str:
             break
         node = queue.pop(0)
         if node.type.endswith("identifier") and not node.type.endswith("type_identifier"):
-            return _text(node)
+            return text_of(node)
         if node.type in ("constant", "variable_name", "type_identifier", "word"):
-            return _text(node)
+            return text_of(node)
         if node.type.endswith(("call", "call_expression", "attribute", "member_expression", "subscript", "command")):
             return ""
         fields = [child for field in _NAME_FIELDS if (child := node.child_by_field_name(field)) is not None]
@@ -244,12 +245,8 @@ def _first(node: "Node") -> int:
 
 def _last(node: "Node") -> int:
     # A node may end at the beginning of a line that it does not reach into.
-    return _first(node) + _text(node).rstrip().count("\n")
-
-
-def _text(node: "Node") -> str:
-    return (node.text or b"").decode("utf-8", "replace")
+    return _first(node) + text_of(node).rstrip().count("\n")
 
 
 def _plain(node: "Node") -> str:
-    return " ".join(_text(node).split())
+    return " ".join(text_of(node).split())

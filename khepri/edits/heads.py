@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from khepri.repo.nodes import text_of
 from khepri.repo.symbols import Symbol, definitions, whole
 
 if TYPE_CHECKING:
@@ -105,8 +106,8 @@ def _head(node: "Node") -> Head | None:
     comments = [each for each in callable_.children if "comment" in each.type and each.start_byte > parameters.end_byte]
     end = min(body.start_byte, *(each.start_byte for each in comments)) if comments else body.start_byte
     behind = between(parameters.end_byte, end).strip().removesuffix("=>").rstrip(":{= ")
-    result = " ".join([*(_text(child) for child in ahead if child.start_byte < parameters.start_byte), behind])
-    kin = "".join(_text(each) for each in callable_.children if each.type.startswith("type_parameter"))
+    result = " ".join([*(text_of(child) for child in ahead if child.start_byte < parameters.start_byte), behind])
+    kin = "".join(text_of(each) for each in callable_.children if each.type.startswith("type_parameter"))
     return Head(line[:_MOST_LINE], tuple(_read(parameters)), _plain(result).lstrip(":->"), _plain(kin), _marks(lead))
 
 
@@ -144,7 +145,7 @@ def _marks(lead: str) -> frozenset[str]:
 def _read(parameters: "Node") -> "list[Parameter]":
     found: list[Parameter] = []
     if parameters.type == "identifier":  # an arrow function without brackets
-        return [Parameter(_text(parameters), _text(parameters), "", False)]
+        return [Parameter(text_of(parameters), text_of(parameters), "", False)]
     runs: list[list[Node]] = [[]]
     for child in parameters.children:
         if child.type in (",", ";"):
@@ -162,17 +163,17 @@ def _read_one(node: "Node", behind: "Node | None") -> "list[Parameter]":
     inside = next((after for sign, after in pairwise(node.children) if sign.type == "="), None)
     fields = (node.child_by_field_name(field) for field in _DEFAULT_FIELDS)
     default = behind or inside or next((child for child in fields if child is not None), None)
-    text = _text(node)
+    text = text_of(node)
     if default is not None and node.start_byte <= default.start_byte < node.end_byte:
         text = (node.text or b"")[: default.start_byte - node.start_byte].decode("utf-8", "replace")
         text = text.rstrip().rstrip("=").rstrip()
-    names = [_text(child) for field in _NAME_FIELDS for child in node.children_by_field_name(field)][
+    names = [text_of(child) for field in _NAME_FIELDS for child in node.children_by_field_name(field)][
         : None if node.type == "parameter_declaration" else 1
     ]
     if not names:
         first = next((child for child in node.children if child.is_named), node)
         is_name = node.type == "typed_parameter" or first.type in ("identifier", "simple_identifier")
-        names = [_text(first) if is_name else text]
+        names = [text_of(first) if is_name else text]
     marked = ("optional", "splat", "rest", "variadic", "spread", "separator", "keyword")
     may_be_left_out = default is not None or text.startswith(("...", "*")) or any(word in node.type for word in marked)
     declared = _OWN_WORDS.sub("", text)
@@ -182,15 +183,11 @@ def _read_one(node: "Node", behind: "Node | None") -> "list[Parameter]":
         Parameter(
             re.sub(r"^[*&$.\s]+(?=\w)|(?<=\w)\[.*", "", _OWN_WORDS.sub("", name)),
             _plain(declared),
-            _plain(_text(default)) if default is not None else "",
+            _plain(text_of(default)) if default is not None else "",
             may_be_left_out,
         )
         for name in names
     ]
-
-
-def _text(node: "Node") -> str:
-    return (node.text or b"").decode("utf-8", "replace")
 
 
 def _plain(text: str) -> str:

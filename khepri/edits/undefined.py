@@ -7,15 +7,12 @@ What else is not defined is refused. Other languages have names that no file has
 import ast
 import re
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.scopes import names_of
+from khepri.repo.nodes import nodes_of, text_of
 from khepri.repo.symbols import parse
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 _GO_PACKAGES: Final = {
     path.rpartition("/")[2]: path
@@ -86,8 +83,8 @@ def _packages_used(path: str, text: str) -> set[str]:
         return set()
     used: set[str] = set()
     bound: set[str] = set()
-    for node in _nodes(tree.root_node):
-        text_ = (node.text or b"").decode("utf-8", "replace")
+    for node in nodes_of(tree.root_node):
+        text_ = text_of(node)
         parent = node.parent
         if node.type == "package_identifier" and parent is not None and parent.type == "qualified_type":
             used.add(text_)
@@ -99,11 +96,3 @@ def _packages_used(path: str, text: str) -> set[str]:
             named = alias.text if alias is not None else place.text if place is not None else b""
             bound.add(re.sub(r"/v\d+$", "", (named or b"").decode().strip('"`')).rpartition("/")[2])
     return (used - bound) & _GO_PACKAGES.keys()
-
-
-def _nodes(node: "Node") -> "Iterator[Node]":
-    queue = [node]
-    while queue:
-        node = queue.pop()
-        yield node
-        queue += node.children
