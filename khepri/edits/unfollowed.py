@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from khepri.edits.accessors import with_accessors
 from khepri.edits.change import ChangeSet, FileChange, change_set
-from khepri.edits.class_bodies import kept_before_bound, rename_before_bound
+from khepri.edits.class_bodies import with_class_reads
 from khepri.edits.class_patterns import with_class_patterns
 from khepri.edits.exact import replace_text
 from khepri.edits.fixtures import is_fixture, with_fixture_uses
@@ -66,7 +66,8 @@ def with_mentions(
         is_bound = target is not None and (is_changed or names.name(file) in starred)
         renamed = rename_mentions(text, old, new, modules=modules, is_bound=is_bound)
         if is_bound:
-            renamed = rename_before_bound(renamed, old, new)
+            then = decode(before).text if before is not None else text
+            renamed = with_class_reads(then, renamed, old, new, is_member=False)
         if renamed != text:
             changed[file] = FileChange(file, before, replace_text(data, renamed))
     return replace(changes, files=change_set("", list(changed.values())).files)
@@ -93,7 +94,7 @@ def _with_names_around(changes: ChangeSet, old: str, new: str) -> ChangeSet:
     for change in changes.files:
         after = change.after
         if change.before is not None and after is not None and change.path.endswith(".py"):
-            text = kept_before_bound(decode(change.before).text, decode(after).text, old, new)
+            text = with_class_reads(decode(change.before).text, decode(after).text, old, new, is_member=True)
             after = replace_text(after, text)
         files.append(replace(change, after=after))
     return change_set(changes.title, files)
