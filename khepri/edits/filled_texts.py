@@ -66,6 +66,7 @@ def _filled(tree: ast.Module, name: str) -> Iterator[int]:
     argument = re.compile(rf"\{{{word}(?=[.\[!:}}])")
     attribute = re.compile(rf"\{{[^{{}}]*\.{word}(?=[.\[!:}}])")
     old_style, dollar = re.compile(rf"%\({word}\)"), re.compile(rf"\$(?:{word}\b|\{{{word}\}})")
+    mocked = re.compile(rf"(?:\w+\.)*{word}(?:\.\w+)*\.(?:return_value|side_effect)")
     for node in ast.walk(tree):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text)), attr="format"), keywords=given):
@@ -87,6 +88,8 @@ def _filled(tree: ast.Module, name: str) -> Iterator[int]:
                 plain = _plain(text)
                 if argument.search(plain) or attribute.search(plain) or old_style.search(text):
                     yield node.lineno
+            case ast.Constant(value=str(text)) if mocked.fullmatch(text):
+                yield node.lineno
             case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text)), attr="split")):
                 if name in re.findall(r"\w+", text) and text != name:
                     yield node.lineno

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from khepri.edits.change import ChangeSet
+from khepri.edits.change import ChangeSet, FileChange
 from khepri.edits.imports import Modules, bindings_of, defined_names, module_of, parsed
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.workspace import Workspace
@@ -17,6 +17,7 @@ def refuse_hidden_modules(workspace: Workspace, changes: ChangeSet) -> None:
     """
     modules = Modules(workspace, changes)
     for change in changes.files:
+        _refuse_hiding_name(workspace, changes, modules, change)
         if not change.path.endswith("__init__.py") or change.after is None:
             continue
         package = modules.name(change.path)
@@ -30,6 +31,22 @@ def refuse_hidden_modules(workspace: Workspace, changes: ChangeSet) -> None:
                     f"{change.path} would have another {name}, and {use} means the module {path} by {package}.{name}",
                     "choose another name, or rename the module first",
                 )
+
+
+def _refuse_hiding_name(workspace: Workspace, changes: ChangeSet, modules: Modules, change: FileChange) -> None:
+    """Refuse a new module by whose import its package loses something of that name."""
+    package, _, name = modules.name(change.path).rpartition(".")
+    if change.before is not None or not change.path.endswith(".py") or package not in modules.paths:
+        return
+    path = modules.paths[package]
+    after = next((each.after for each in changes.files if each.path == path), workspace.read(path)) or b""
+    imported = bindings_of(parsed(after) or ast.Module([], []), package)
+    if name in _hiding(after, package) and imported.get(name) != f"{package}.{name}.{name}":
+        raise EditRefusedError(
+            Refusal.NOT_POSSIBLE,
+            f"{path} has another {name}, which would be gone as soon as something imports {package}.{name}",
+            "choose another name",
+        )
 
 
 def _hiding(data: bytes, package: str) -> set[str]:

@@ -27,6 +27,7 @@ def notes(root: Path, line: str) -> tuple[str, ...]:
         "return '%(name)s' % vars(p)",
         "return string.Template('${name}').substitute(vars(p))",
         "line = '{name}'; return line",
+        "return Mock(**{'name.return_value': 1, 'a.name.b.side_effect': o})",
         "return [getattr(p, each) for each in 'kind name'.split()]",
     ],
 )

@@ -33,3 +33,11 @@ def test_a_name_that_would_hide_a_module_is_refused(tmp_path: Path, use: str) ->
 def test_a_module_that_nobody_reaches_through_its_package_hides_from_nobody(tmp_path: Path, use: str) -> None:
     done = rename(workspace(tmp_path, use), "pkg/run.py", "start", "run")
     assert {each.path: each.new_text for each in done.changes.files}["pkg/__init__.py"] == "from .run import run\n"
+
+
+def test_a_module_does_not_take_the_name_of_something_that_its_package_has(tmp_path: Path) -> None:
+    files = workspace(tmp_path, "import pkg.run\n")
+    with pytest.raises(EditRefusedError, match=r"pkg/__init__.py has another Path, which would be gone"):
+        (tmp_path / "pkg/__init__.py").write_text("from pathlib import Path\n", encoding="utf-8")
+        rename(Workspace(Repository.open(tmp_path)), "pkg/run.py", "", "Path")
+    assert rename(files, "pkg/run.py", "", "walk").changes.files
