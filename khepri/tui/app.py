@@ -109,6 +109,10 @@ class KhepriApp(TerminalApp):
         """The status line."""
         return self.screen_stack[0].query_one(StatusBar)
 
+    def get_css_variables(self) -> dict[str, str]:
+        """Return the colours of the theme, those that could not be read made so."""
+        return themes.legible_variables(super().get_css_variables())
+
     def _look(self) -> Look:
         return themes.look_of(self.current_theme, self.lexers)
 

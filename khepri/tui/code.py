@@ -5,13 +5,16 @@ is plain until then. So is code with very long lines, on which some lexers take 
 bounded by how it was cut. Where it is shown is not known here.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
+from textual.color import Color
+
+from khepri.tui.contrast import legible
 
 Kind = tuple[str, ...]
 """The kind of a token, as lexers and styles name it."""
@@ -68,12 +71,14 @@ class Palette:
     Args:
         name: Name of a Pygments style.
         plain: The style of what has no colour of its own there.
+        grounds: What code stands on, where each of its colours has to be read.
     """
 
-    def __init__(self, name: str, plain: Style) -> None:
+    def __init__(self, name: str, plain: Style, grounds: Sequence[Color]) -> None:
         from rich.syntax import Syntax
 
         self.plain = plain
+        self._grounds = grounds
         self._theme = Syntax.get_theme(name)
         self._by_kind: dict[Kind, Style] = {}
 
@@ -82,7 +87,8 @@ class Palette:
         found = self._by_kind.get(kind)
         if found is None:
             told = self._theme.get_style_for_token(kind)
-            colour = told.color if told.color is not None and told.color.name != _NO_COLOUR else None
+            is_coloured = told.color is not None and told.color.name != _NO_COLOUR
+            colour = legible(told.color.name, self._grounds) if told.color is not None and is_coloured else None
             own = Style(color=colour, bold=told.bold, italic=told.italic, underline=told.underline)
             found = self._by_kind[kind] = self.plain + own
         return found

@@ -16,6 +16,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 from rich.theme import Theme
+from textual.color import Color
 from textual.strip import Strip
 
 from khepri.repo.text import printable
@@ -68,6 +69,8 @@ class Look:
     """Style of gutters and of what matters least."""
     code_theme: str
     """Name of the Pygments style for code."""
+    grounds: tuple[Color, ...]
+    """What text stands on; all of its colours can be read there."""
     lexers: Lexers
     """The languages that can be coloured."""
 
@@ -79,7 +82,7 @@ class Look:
     @cached_property
     def palette(self) -> Palette:
         """The colours of code."""
-        return Palette(self.code_theme, self.by_tone[Tone.TEXT])
+        return Palette(self.code_theme, self.by_tone[Tone.TEXT], self.grounds)
 
     @cached_property
     def console(self) -> Console:
