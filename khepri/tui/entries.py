@@ -58,9 +58,9 @@ class Entry:
         """Return what is copied when the whole entry is."""
         return self.text
 
-    def copy_code(self) -> str:
-        """Return its code blocks; empty if it has none."""
-        return ""
+    def code_blocks(self) -> list[str]:
+        """Return its code blocks; none if it has none."""
+        return []
 
     def toggle(self) -> bool:
         """Show more or less of it; False if there is no more and no less."""
@@ -91,9 +91,9 @@ class MarkdownEntry(Entry):
         super().__init__(text)
         self.blocks = [_markdown_block(piece) for piece in cut(text)]
 
-    def copy_code(self) -> str:
-        """Return its code blocks, a blank line between two."""
-        return "\n\n".join(code_of(self.text))
+    def code_blocks(self) -> list[str]:
+        """Return its code blocks."""
+        return code_of(self.copy_text())
 
 
 class AnswerEntry(MarkdownEntry):
@@ -118,10 +118,6 @@ class AnswerEntry(MarkdownEntry):
     def copy_text(self) -> str:
         """Return all of the answer so far."""
         return "".join(self._parts)
-
-    def copy_code(self) -> str:
-        """Return its code blocks, a blank line between two."""
-        return "\n\n".join(code_of(self.copy_text()))
 
 
 class StepEntry(Entry):

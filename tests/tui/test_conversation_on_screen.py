@@ -166,6 +166,31 @@ async def test_a_selection_is_copied_as_it_is_read(make_app: MakeApp, root: Path
         assert "Question 0?" in app.clipboard
 
 
+async def test_each_press_copies_the_code_block_before_and_then_all(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        answer = AnswerEntry()
+        answer.append("So:\n\n```\none\n```\n\n```\ntwo\n```\n")
+        app.transcript.show_only([MarkdownEntry("```\nanother\n```"), answer, NoteEntry("no code")])
+        await pilot.pause()
+
+        async def copied() -> tuple[str, str]:
+            app.clear_notifications()
+            await pilot.press("f3")
+            await pilot.pause()
+            return app.clipboard, next(iter(app._notifications)).message.partition(":")[0]
+
+        await pilot.press("tab")
+        last, first = ("two", "copied code block 2 of 2"), ("one", "copied code block 1 of 2")
+        assert [await copied() for _ in range(4)] == [last, first, ("one\n\ntwo", "copied all 2 code blocks"), last]
+        await pilot.press("escape", "tab")
+        assert [await copied() for _ in range(2)] == [last, first]
+        answer.append("\n```\nthree\n```\n")
+        assert await copied() == ("three", "copied code block 3 of 3")
+        await pilot.press("up", "up", "up")
+        assert await copied() == ("another", "copied the code")
+
+
 async def test_what_is_selected_is_copied_without_the_marks_before_lines(make_app: MakeApp) -> None:
     app = make_app()
     async with running(app) as pilot:

@@ -72,6 +72,8 @@ class Transcript(ScrollView, can_focus=True):
         self._owners: list[Entry] = []
         self._ends: list[int] = []
         self._marked: Entry | None = None
+        self._code_copied: tuple[tuple[Entry, list[str]] | None, int] = (None, 0)
+        """Of what code was copied last, and how often in a row before that."""
         self._follows = True
         self._slices: Timer | None = None
 
@@ -117,6 +119,7 @@ class Transcript(ScrollView, can_focus=True):
         """Show these entries and no others."""
         self._entries, self._blocks, self._owners, self._ends = [], [], [], []
         self._marked = None
+        self._code_copied = (None, 0)
         self._follows = True
         self.add(*entries)
 
@@ -174,6 +177,7 @@ class Transcript(ScrollView, can_focus=True):
 
     def action_leave(self) -> None:
         """Give the focus back."""
+        self._code_copied = (None, 0)
         self.post_message(self.Left())
 
     def action_copy_entry(self) -> None:
@@ -184,10 +188,27 @@ class Transcript(ScrollView, can_focus=True):
             self.post_message(self.Copied(entry.copy_text(), "the entry"))
 
     def action_copy_code(self) -> None:
-        """Copy the code of the marked entry, or of the last one that has code."""
+        """Copy the last code block of the marked entry, or of the last one that has code.
+
+        Each further press takes the block before it, and the one after the first block takes all of them.
+        """
         candidates = [self._marked] if self._marked is not None else reversed(self._entries)
-        code = next((code for entry in candidates if (code := entry.copy_code())), "")
-        self.post_message(self.Copied(code, "the code"))
+        found = ((entry, blocks) for entry in candidates if (blocks := entry.code_blocks()))
+        entry, blocks = next(found, (None, []))
+        if entry is None:
+            return
+        before, presses = self._code_copied
+        # What has another block by now begins anew, with that block.
+        presses = presses + 1 if before == (entry, blocks) else 0
+        self._code_copied = (entry, blocks), presses
+        step = presses % (len(blocks) + 1)
+        if len(blocks) == 1:
+            code, what = blocks[0], "the code"
+        elif step == len(blocks):
+            code, what = "\n\n".join(blocks), f"all {len(blocks)} code blocks"
+        else:
+            code, what = blocks[-1 - step], f"code block {len(blocks) - step} of {len(blocks)}"
+        self.post_message(self.Copied(code, what))
 
     def on_click(self, event: events.Click) -> None:
         """Mark what was clicked on, and open or close it."""
