@@ -258,7 +258,7 @@ class Classes:
 def _binding_files(workspace: Workspace, name: str) -> dict[str, int]:
     """Return the Python files that seem to bind a name, each with how often."""
     word = re.escape(name.encode())
-    binding = re.compile(rb"\bdef\s+%s\b|(?<!\w)%s\s*(?::[^=\n]+)?(?:=(?!=)|:|,)" % (word, word))
+    binding = re.compile(rb"\b(?:def|class)\s+%s\b|(?<!\w)%s\s*(?::[^=\n]+)?(?:=(?!=)|:|,)" % (word, word))
     found = {}
     for path in workspace.files():
         data = workspace.read(path) if path.endswith(".py") else None

@@ -123,3 +123,13 @@ def test_a_property_of_an_unknown_type_has_parameters_all_the_same(tmp_path: Pat
     )
     done = add_parameter(written(tmp_path, {"a.py": text}), "a.py", "A.size", "k", "0")
     assert "def size(self, u=0, k=0):" in done.changes.files[0].new_text
+
+
+def test_a_class_in_a_class_is_renamed_with_what_classes_below_put_in_its_place(tmp_path: Path) -> None:
+    text = (
+        "class A:\n    class {0}:\n        x = 1\n\n    def make(self):\n        return self.{0}()\n\n\n"
+        "class B(A):\n    class {0}(A.{0}):\n        x = 2\n"
+    )
+    for symbol in ("A.Inner", "B.Inner"):
+        done = rename(written(tmp_path, {"a.py": text}, "Inner"), "a.py", symbol, "Core")
+        assert done.changes.files[0].new_text == text.replace("{0}", "Core")

@@ -37,7 +37,8 @@ def test_a_module_that_nobody_reaches_through_its_package_hides_from_nobody(tmp_
 
 def test_a_module_does_not_take_the_name_of_something_that_its_package_has(tmp_path: Path) -> None:
     files = workspace(tmp_path, "import pkg.run\n")
-    with pytest.raises(EditRefusedError, match=r"pkg/__init__.py has another Path, which would be gone"):
-        (tmp_path / "pkg/__init__.py").write_text("from pathlib import Path\n", encoding="utf-8")
-        rename(Workspace(Repository.open(tmp_path)), "pkg/run.py", "", "Path")
     assert rename(files, "pkg/run.py", "", "walk").changes.files
+    (tmp_path / "pkg/__init__.py").write_text("from pathlib import Path\n", encoding="utf-8")
+    changed = Workspace(Repository.open(tmp_path))
+    with pytest.raises(EditRefusedError, match=r"pkg/__init__.py has another Path, which would be gone"):
+        rename(changed, "pkg/run.py", "", "Path")
