@@ -1,4 +1,7 @@
-"""Tells a question about the conversation itself: what was said in it answers that, and no file of the repository."""
+"""Tells a question about the conversation itself: what was said in it answers that, and no file of the repository.
+
+A list of phrases, for whether files hold its words tells nothing: they hold those of "which file did I ask about".
+"""
 
 import re
 from typing import Final

@@ -1,5 +1,7 @@
 """Questions are told by their language, whatever names of code stand in them."""
 
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -7,7 +9,8 @@ import pytest
 
 from khepri.agent.language import ENGLISH, language_of
 
-QUESTIONS = Path(__file__).parent.parent / "eval" / "questions.toml"
+ROOT = Path(__file__).parents[2]
+QUESTIONS = ROOT / "tests" / "eval" / "questions.toml"
 
 
 @pytest.mark.parametrize(
@@ -21,6 +24,15 @@ QUESTIONS = Path(__file__).parent.parent / "eval" / "questions.toml"
         ("Dove viene impostato il timeout?", "Italian"),
         ("Onde está o limite de tentativas?", "Portuguese"),
         ("Waar wordt de timeout ingesteld?", "Dutch"),
+        ("Pourquoi fetch() lève ConnectTimeout ?", "French"),
+        ("Danke, mehr Details bitte", "German"),
+        ("Zeig mir alle Aufrufe von open_session", "German"),
+        ("Muéstrame las llamadas a open_session", "Spanish"),
+        ("Di nuovo, più breve", "Italian"),
+        ("Explique o laço principal de app.py", "Portuguese"),
+        ("Toon alle aanroepen van open_session", "Dutch"),
+        ("Gdzie jest logika ponawiania?", "the language of the question"),
+        ("Var finns logiken för omförsök?", "the language of the question"),
         ("重试逻辑在哪里?", "the language of the question"),
         ("Где логика повторов?", "the language of the question"),
     ],
@@ -38,6 +50,10 @@ def test_a_question_in_another_language_is_known_for_it(question: str, language:
         "Describe `où est la`",
         "What is the naïve approach?",
         "Comment retry.py",
+        "refactor SessionManager",
+        "todo items",
+        "continue",
+        "no, in English",
         "bugs in de.py?",
         "Does it die in the des or the der of en-US?",
         "explain no-op e2e i18n",
@@ -46,3 +62,11 @@ def test_a_question_in_another_language_is_known_for_it(question: str, language:
 )
 def test_a_question_in_english_or_of_nothing_but_names_is_in_english(question: str) -> None:
     assert language_of(question) is ENGLISH
+
+
+def test_a_question_in_plain_english_loads_no_library() -> None:
+    program = (
+        "import sys; from khepri.agent.language import language_of; "
+        "language_of('Where is the retry logic and what limits it?'); sys.exit('py3langid' in sys.modules)"
+    )
+    subprocess.run((sys.executable, "-c", program), cwd=ROOT, check=True)
