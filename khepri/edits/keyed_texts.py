@@ -10,7 +10,9 @@ _COPYING: Final = frozenset({"replace", "evolve"})
 
 
 def keyed_texts(tree: ast.Module, name: str, *, is_field: bool) -> Iterator[tuple[ast.expr, ast.Constant]]:
-    """Yield the texts that are a name and a key, each with the object or the class of which it is an attribute.
+    """Yield the texts that are a name and a key, each with what it is an attribute of.
+
+    That is an object, a class or a module, and for those of the module itself the call ``globals()``.
 
     Args:
         tree: A file.
@@ -45,6 +47,8 @@ def _mapped(node: ast.expr) -> ast.expr | None:
             return owner
         case ast.Call(func=called, args=[owner]) if _last(called) in _MAPPING:
             return owner
+        case ast.Call(func=ast.Name(id="globals"), args=[]):
+            return node
     return None
 
 

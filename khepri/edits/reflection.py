@@ -72,7 +72,7 @@ def named_uses(workspace: Workspace, target: Target, changes: ChangeSet | None =
         if data is None or not path.endswith(".py") or not quoted.search(data):
             continue
         tree = parsed(data) or ast.Module([], [])
-        for owner, key in keyed_texts(tree, target.name, is_field=is_field(target)) if target.is_member else ():
+        for owner, key in keyed_texts(tree, target.name, is_field=target.is_member and is_field(target)):
             yield NamedUse(path, key.lineno, _end_of(key, target.name), owners.has(path, tree, owner))
         for node in ast.walk(tree):
             match node:
@@ -131,7 +131,8 @@ class _Owners:
     def __init__(self, workspace: Workspace, target: Target, changes: ChangeSet) -> None:
         self._modules, self._classes = Modules(workspace), Classes(workspace)
         owner = target.symbol.rpartition(".")[0]
-        home = self._modules.name(target.source.path)
+        self._home = target.source.path
+        home = self._modules.name(self._home)
         self._owner = Class(target.source.path, owner) if owner else None
         self._reached: Collection[str] = passing_modules(self._modules, home, target.name, changes) if not owner else ()
         self._below: set[Class] | None = None
@@ -148,6 +149,8 @@ class _Owners:
         """Tell if an expression of a file is a module or class that has the definition, or an object of the class."""
         if self._owner is not None and isinstance(node, ast.Name) and (said := named_classes(tree).get(node)):
             return self._is_owner(self._classes.meant(path, said))
+        if ast.unparse(node) == "globals()":
+            return self._owner is None and path == self._home
         # What a class is called makes an object of it.
         written = ast.unparse(node.func if self._owner is not None and isinstance(node, ast.Call) else node)
         if not re.fullmatch(r"\w+(\.\w+)*", written):

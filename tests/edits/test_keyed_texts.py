@@ -69,3 +69,28 @@ def test_an_argument_of_a_class_that_is_no_field_is_left(tmp_path: Path) -> None
     (tmp_path / "m.py").write_text(code, encoding="utf-8")
     done = rename(Workspace(Repository.open(tmp_path)), "m.py", "P.name", "title")
     assert done.changes.files[0].new_text == code.replace("self.name", "self.title")
+
+
+@pytest.mark.parametrize(
+    ("path", "use"),
+    [
+        ("m.py", "globals()['{0}']"),
+        ("m.py", "globals().get('{0}', 1)"),
+        ("use.py", "import m\n\nvars(m)['{0}']"),
+        ("use.py", "import m as n\n\nn.__dict__['{0}']"),
+    ],
+)
+def test_a_key_to_a_name_of_a_module_is_renamed(tmp_path: Path, path: str, use: str) -> None:
+    text = "{0} = 1\n" if path == "m.py" else ""
+    (tmp_path / "m.py").write_text("debug = 1\n", encoding="utf-8")
+    (tmp_path / path).write_text((text + use).replace("{0}", "debug"), encoding="utf-8")
+    done = rename(Workspace(Repository.open(tmp_path)), "m.py", "debug", "verbose")
+    assert {each.path: each.new_text for each in done.changes.files}[path] == (text + use).replace("{0}", "verbose")
+    assert done.notes == ()
+
+
+def test_what_another_module_has_by_the_same_key_is_left(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text("debug = 1\n", encoding="utf-8")
+    (tmp_path / "use.py").write_text("debug = 2\nglobals()['debug']\n", encoding="utf-8")
+    done = rename(Workspace(Repository.open(tmp_path)), "m.py", "debug", "verbose")
+    assert [each.path for each in done.changes.files] == ["m.py"]
