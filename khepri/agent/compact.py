@@ -51,7 +51,14 @@ class Compaction:
         if job is not None:
             job.cancel()
 
-    def run(self, prompt: Prompt, opening: Opening, exchanges: Sequence[Exchange], untold: Sequence[Exchange]) -> str:
+    def run(
+        self,
+        prompt: Prompt,
+        opening: Opening,
+        exchanges: Sequence[Exchange],
+        untold: Sequence[Exchange],
+        most_tokens: int = sys.maxsize,
+    ) -> str:
         """Return what the model is told instead of the conversation.
 
         Where there is no room for all that the prompt does not contain, it is told in parts, each after the summary of
@@ -62,6 +69,7 @@ class Compaction:
             opening: What a conversation begins with.
             exchanges: What it consists of, oldest first.
             untold: The last ones of them, which the prompt does not contain.
+            most_tokens: What is returned may take so many, if that is less than the share of a summary anyway.
 
         Raises:
             CancelledError: It was cancelled.
@@ -71,7 +79,8 @@ class Compaction:
         whole = _told_whole(prompt, opening, untold)
         self._emit(Compacting(whole, room))
         summary = self._summary(prompt, opening, exchanges, untold, room) or NO_SUMMARY
-        told = told_again(summary, exchanges, prompt.count_tokens, most_summary_tokens(room))
+        most_tokens = min(most_tokens, most_summary_tokens(room))
+        told = told_again(summary, exchanges, prompt.count_tokens, most_tokens)
         self._emit(Compacted(told, len(exchanges), whole, prompt.count_tokens(told)))
         return told
 
@@ -148,7 +157,7 @@ def told_again(
     """Return a summary with the questions, how the last answers began, and the files that it stands for.
 
     Where that is more than ``most_tokens``, the earliest answers are left out first, then the earliest questions and
-    files, and then the end of the summary.
+    files, and then the end of the summary, at last all of it: ``least_told_again`` is what cannot be left out.
     """
     latest = exchanges[-_MOST_QUESTIONS:]
     questions = [_beginning(each.question, _MOST_QUESTION_CHARS) for each in latest]
@@ -173,8 +182,15 @@ def told_again(
             del questions[0], answers[0], files[: len(files) // 2]
         elif len(summary) >= _LEAST_SUMMARY_CHARS:
             summary = summary[: len(summary) * 3 // 4]
+        elif len(summary) > len(NO_SUMMARY):
+            summary = NO_SUMMARY
         else:
             return told
+
+
+def least_told_again(exchanges: Sequence[Exchange], count_tokens: Callable[[str], int]) -> str:
+    """Return what is told again where there is room for next to nothing."""
+    return told_again(NO_SUMMARY, exchanges, count_tokens, 0)
 
 
 def _beginning(text: str, most_chars: int) -> str:

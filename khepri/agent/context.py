@@ -4,9 +4,10 @@ A session that is resumed goes on with the very ids from before; what no ids exi
 files are looked at and how an answer comes about is not known here.
 """
 
+import sys
 from collections.abc import Callable, Sequence
 
-from khepri.agent.compact import Compaction
+from khepri.agent.compact import Compaction, least_told_again
 from khepri.agent.events import Notice
 from khepri.agent.history import History, Turn
 from khepri.agent.preamble import Preamble
@@ -17,6 +18,8 @@ from khepri.engine.worker import EngineWorker
 from khepri.errors import ContextFullError, UsageError
 
 _LEAST_ANSWER_TOKENS = 64
+_SEAM_TOKENS = 4
+"""A summary and a message can take so many more together than each by itself."""
 
 
 class Context:
@@ -98,8 +101,13 @@ class Context:
             return prompt
         return self._told(message, self._history.untold)
 
-    def compact(self, task: Task, past: Sequence[Turn]) -> None:
+    def compact(self, task: Task, past: Sequence[Turn], most_tokens: int = sys.maxsize) -> None:
         """Summarise what has been told, so that the next message goes on from the summary.
+
+        Args:
+            task: Hears of it.
+            past: All turns so far.
+            most_tokens: What the message leaves for the summary.
 
         Raises:
             CancelledError: The task was cancelled; nothing has changed.
@@ -114,7 +122,7 @@ class Context:
         compaction = Compaction(self._engine, task.emit)
         task.attach(compaction)
         opening = self._opening(prompt) if untold else Opening()
-        compaction.run(prompt, opening, [turn.as_exchange() for turn in past], untold)
+        compaction.run(prompt, opening, [turn.as_exchange() for turn in past], untold, most_tokens)
         self._prompt = None
 
     def _forget_useless_ids(self) -> None:
@@ -124,11 +132,17 @@ class Context:
             self._history.forget_prompt()
 
     def _make_room(self, task: Task, message: str, past: Sequence[Turn], later: str) -> None:
-        """Summarise what has been told, unless the message would not fit even into a new conversation."""
-        prompt = Prompt(self._engine.vocabulary)
-        tell(prompt, Opening(self._make_preamble(prompt.count_tokens).text), (), message)
-        self._check_room(len(prompt) + _cost(prompt, later))
-        self.compact(task, past)
+        """Summarise what has been told, unless the message would not fit even beside the least of summaries."""
+        alone = Prompt(self._engine.vocabulary)
+        preamble = self._make_preamble(alone.count_tokens).text
+        least = least_told_again([turn.as_exchange() for turn in past], alone.count_tokens)
+        beside = alone.fork()
+        tell(alone, Opening(preamble), (), message)
+        tell(beside, Opening(preamble, least), (), message)
+        self._check_room(len(alone) + _cost(alone, later))
+        self._check_room(len(beside) + _cost(beside, later), "its preamble and the least summary of the conversation")
+        taken = len(alone) + _cost(alone, later) + _LEAST_ANSWER_TOKENS + _SEAM_TOKENS
+        self.compact(task, past, self._room() - taken)
 
     def _opened(self, task: Task, message: str, past: Sequence[Turn], later: str) -> Prompt:
         prompt = self._told(message, past)
@@ -166,11 +180,11 @@ class Context:
     def _room_to_work(self) -> int:
         return min(self._working_tokens, self._room() // 4)
 
-    def _check_room(self, tokens: int) -> None:
+    def _check_room(self, tokens: int, beside: str = "its preamble") -> None:
         room = self._room()
         if tokens + _LEAST_ANSWER_TOKENS > room:
             raise ContextFullError(
-                f"the question needs {tokens} tokens with its preamble and leaves no room for an answer: "
+                f"the question needs {tokens} tokens with {beside} and leaves no room for an answer: "
                 f"the context holds {room}",
                 "ask about less at once, or raise context_tokens",
                 needed_tokens=tokens + _LEAST_ANSWER_TOKENS,

@@ -348,6 +348,25 @@ def test_a_question_that_fits_into_no_context_costs_the_conversation_nothing(
     assert prompts[0][: len(told)] == told
 
 
+def test_a_question_that_no_summary_leaves_room_for_is_refused_before_there_is_one(make: MakeConversation) -> None:
+    conversation = make(context_tokens=1024, observation_tokens=64, use_tools=False)
+    ask(conversation, "One? " + "y" * 180)
+    refusals, happened = set[str](), list[Event]()
+    for chars in range(900, 0, -20):
+        try:
+            for event in conversation.submit(Question("x" * chars)).events():
+                happened.append(event)
+            break
+        except ContextFullError as error:
+            refusals.add(error.message.partition(" with ")[2].partition(" and leaves")[0])
+            assert not any(isinstance(event, Compacting) for event in happened)
+            assert not conversation.history.summary.text
+    assert refusals == {"its preamble", "its preamble and the least summary of the conversation"}
+    assert any(isinstance(event, Compacted) for event in happened)
+    assert isinstance(happened[-1], Finished)
+    conversation.close()
+
+
 def test_a_conversation_is_summarised_when_the_user_asks_and_goes_on_from_it(
     make: MakeConversation, prompts: list[tuple[int, ...]]
 ) -> None:
