@@ -5,6 +5,7 @@ import re
 from typing import Final
 
 from khepri.edits.change import ChangeSet
+from khepri.edits.handed_modules import notes_on_handed
 from khepri.edits.imports import Modules, bindings_of, defined_names, parsed, star_sources
 from khepri.edits.locate import Target
 from khepri.edits.mentions import quoted_names
@@ -73,6 +74,7 @@ def notes_on_move(workspace: Workspace, changes: ChangeSet, target: Target, plac
     if target.name not in defined_names(_after(changes, target.source.path).encode()):
         if loaded := loaded_uses(workspace, changes, module, target.name):
             notes.append(f"{shown(loaded)} loads {module} by a text and may have {target.name} from there")
+        notes += notes_on_handed(workspace, changes, module, target.name)
     return (*notes, *_for_types_alone(workspace, changes, target, place))
 
 

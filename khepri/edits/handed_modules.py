@@ -1,0 +1,80 @@
+"""Finds where a module is handed on as an object, so that a name of it may be asked for through any variable."""
+
+import ast
+from collections.abc import Iterator
+from typing import Final
+
+from khepri.edits.change import ChangeSet
+from khepri.edits.imports import Modules, bindings_of, parsed
+from khepri.edits.rename_notes import shown
+from khepri.edits.workspace import Workspace
+
+_LOOKING: Final = frozenset(
+    "getattr setattr hasattr delattr object spy vars dir reload getsource getmembers testmod".split()
+)
+"""What is told of a module which attribute is meant, or wants none of its own."""
+_OWN: Final = ("self", "cls")
+
+
+def notes_on_handed(workspace: Workspace, changes: ChangeSet, module: str, name: str) -> tuple[str, ...]:
+    """Return a note on uses of a name on any object, if a module that had it is handed on.
+
+    Args:
+        workspace: Where.
+        changes: What is proposed, by which the module has the name no more.
+        module: Its dotted name.
+        name: The name.
+    """
+    modules = Modules(workspace)
+    after = {change.path: change.after for change in changes.files}
+    handed: list[str] = []
+    asked: list[str] = []
+    last = module.rpartition(".")[2].encode()
+    for path in sorted({*workspace.files(), *after}):
+        data = after[path] if path in after else workspace.read(path) if path.endswith(".py") else None
+        if data is None or not path.endswith(".py") or not (last in data or name.encode() in data):
+            continue
+        tree = parsed(data) or ast.Module([], [])
+        imported = bindings_of(tree, modules.package(path))
+        if last in data:
+            handed += [f"{path}:{line}" for line in _handed(tree, imported, module)]
+        asked += [f"{path}:{line}" for line in _asked(tree, imported, name)]
+    if not handed or not asked:
+        return ()
+    places = shown(list(dict.fromkeys(asked)))
+    return (
+        f"the module {module} is handed on at {shown(list(dict.fromkeys(handed)))}: "
+        f"see whether {name} of it is meant at {places}, which was left",
+    )
+
+
+def _handed(tree: ast.Module, imported: dict[str, str], module: str) -> Iterator[int]:
+    """Yield the lines where a module is a value, and not only what has the attribute behind the dot."""
+    taken = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    for parent in ast.walk(tree):
+        if isinstance(parent, ast.Attribute | ast.Expr):
+            continue
+        called = parent.func if isinstance(parent, ast.Call) else None
+        if isinstance(called, ast.Name | ast.Attribute) and _last(called) in _LOOKING:
+            continue
+        for node in ast.iter_child_nodes(parent):
+            if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+                root, _, rest = ast.unparse(node).partition(".")
+                if root in imported and root not in taken and f"{imported[root]}.{rest}".rstrip(".") == module:
+                    yield node.lineno
+
+
+def _asked(tree: ast.Module, imported: dict[str, str], name: str) -> Iterator[int]:
+    """Yield the lines where an attribute of a name is read of what is no import and no object of the class around."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Load):
+            root: ast.expr = node.value
+            while isinstance(root, ast.Attribute):
+                root = root.value
+            is_known = isinstance(root, ast.Name) and root.id in imported
+            if not is_known and not (isinstance(node.value, ast.Name) and node.value.id in _OWN):
+                yield node.lineno
+
+
+def _last(node: ast.Name | ast.Attribute) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id
