@@ -13,12 +13,12 @@ from khepri.agent.protocol import ToolCall
 from khepri.agent.task_parts import parts_of
 from khepri.agent.task_reading import WORD, Candidate, rivals
 from khepri.agent.words import describe_planned
-from khepri.edits.asked_lines import asked_lines
+from khepri.edits.asked_lines import asked_lines, function_at
 from khepri.edits.locate import find_target, read_source
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.statements import Statements
 from khepri.tools.arguments import check_arguments
-from khepri.tools.base import Tool, ToolContext
+from khepri.tools.base import JsonValue, Tool, ToolContext
 
 _LINES_TOKENS: Final = 16
 
@@ -83,17 +83,21 @@ class Refactoring:
                 self._notice(note)
         return f"{describe_planned(call)}: {observation.summary}"
 
-    def _lines(self, call: ToolCall) -> dict[str, int]:
+    def _lines(self, call: ToolCall) -> dict[str, JsonValue]:
         """Return which lines of a definition are to be extracted: those that the task names, else the model chooses."""
         assert self._context.workspace is not None
         path, symbol = str(call.arguments["path"]), str(call.arguments.get("symbol", ""))
-        target = find_target(read_source(self._context.workspace, path), symbol)
-        name, statements = str(call.arguments.get("new_name", "")), Statements(target)
+        source, name = read_source(self._context.workspace, path), str(call.arguments.get("new_name", ""))
         parts = [part for part in parts_of(self._task, ()) if name in WORD.findall(part)]
         task = parts[0] if len(parts) == 1 else self._task
+        if symbol.rpartition(".")[2] not in WORD.findall(task.replace(".", " ")):
+            # A task that names lines by their numbers need not name the function.
+            symbol = function_at(source, task) or symbol
+        target = find_target(source, symbol)
+        statements = Statements(target)
         asked = asked_lines(target, statements, task, name)
         if asked is not None:
-            return {"start": asked[0], "end": asked[1]}
+            return {"symbol": symbol, "start": asked[0], "end": asked[1]}
         rows = enumerate(target.text.split("\n"), start=target.start_line)
         code = "\n".join(f"{number}  {line}" for number, line in rows)
         prompt = self._prompt.fork()

@@ -36,6 +36,12 @@ _DESTINATION: Final = re.compile(
     r"[`'\"]?(?P<path>[\w./-]*\w\.[A-Za-z]\w{0,9})(?![\w/])",
     re.IGNORECASE | re.DOTALL,
 )
+_EXTRACTED: Final = re.compile(
+    r"\b(?:extract|factor\s+out|pull\s+out|split\s+out)\b.{0,80}?\bfrom\s+[`'\"]?(?P<first>\w+)[`'\"]?"
+    r"\s+(?:up\s+)?(?:to|through|until|till)\s+[`'\"]?(?P<last>\w+)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""The lines that become a function, by the variables in the first and the last of them."""
 _NEVER_NAMES: Final = frozenset(
     "a an the first second third fourth new another optional required keyword positional extra default named boolean "
     "single last".split()
@@ -170,6 +176,8 @@ def possible_names(task: str, found: Sequence[Candidate]) -> list[str]:
     known = {candidate.symbol for candidate in found} | {each.symbol.rpartition(".")[2] for each in found}
     words = [word for word in WORD.findall(task) if word.isidentifier() and not keyword.iskeyword(word)]
     fresh = [word for word in dict.fromkeys(words) if word not in known and not _is_file(word, task)]
+    if (lines := _EXTRACTED.search(task)) and lines["first"] in fresh:
+        fresh = [word for word in fresh if word not in lines.groups()] or fresh
     # A name that is spelled like one, or stands where a name stands, leaves ordinary words no place.
     likely = [word for word in fresh if _weight(word, task) > 1 or _stands_as_name(word, task)]
     return likely or fresh

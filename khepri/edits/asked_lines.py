@@ -8,9 +8,10 @@ import re
 from collections.abc import Sequence
 from typing import Final, NoReturn
 
-from khepri.edits.locate import Target
+from khepri.edits.locate import Source, Target
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.statements import Statement, Statements
+from khepri.repo.symbols import outline
 
 _NUMBERS: Final = re.compile(
     r"(?:\b(?:lines?|rows?)\s+|\.pyi?:|\bL)(?P<numbers>\d+(?:\s*(?:,|-|\u2013|\u2014|\.\.+|\b(?:to|through|until|till|up\s+to|and)\b)+"
@@ -52,6 +53,20 @@ _KIND: Final = re.compile(
     r"(for|while|if|try|with|match|return|raise|assert|yield|del)(?:\s+(?:loop|block|statement|clause|expression))?"
 )
 _EDGES: Final = {"beginning": 0, "start": 0, "top": 0, "end": -1, "bottom": -1}
+
+
+def function_at(source: Source, task: str) -> str:
+    """Return the qualified name of the innermost function that holds the lines a task numbers; empty if none does."""
+    numbers = _NUMBERS.search(task)
+    if numbers is None:
+        return ""
+    lines = [int(number) for number in re.findall(r"\d+", numbers["numbers"])]
+    holding = [
+        each
+        for each in outline(source.path, source.text)
+        if each.kind in ("function", "method") and each.start_line <= min(lines) and max(lines) <= each.end_line
+    ]
+    return max(holding, key=lambda each: each.start_line).qualified_name if holding else ""
 
 
 def asked_lines(target: Target, statements: Statements, task: str, new_name: str) -> tuple[int, int] | None:

@@ -130,6 +130,22 @@ def test_lines_that_a_task_names_are_extracted_and_no_others(root: Path) -> None
     assert "    line = url.strip()\n    tail = summarize(line)\n    return tail\n" in text(root)
 
 
+def test_lines_that_a_task_numbers_are_found_without_the_name_of_their_function(root: Path) -> None:
+    code = "def other(url):\n    return url\n\n\n"
+    code += "def fetch(url):\n    line = url.strip()\n    total = len(line)\n    return total\n"
+    (root / "app.py").write_text(code, encoding="utf-8")
+    extract = planned("extract", path="app.py", symbol="other", new_name="measure")
+    with Change(root, Instruction("extract lines 6-7 of app.py into a function measure"), [extract]) as change:
+        report = change.run()
+    assert report.outcome == "applied"
+    assert "extract measure from app.py fetch, lines 6-7" in report.steps[0].text
+    assert "    total = measure(url)\n    return total\n" in text(root)
+    (root / "app.py").write_text(code, encoding="utf-8")
+    with Change(root, Instruction("extract lines 6-7 of other in app.py into measure"), [extract]) as change:
+        report = change.run()
+    assert "lines 6-7 of app.py are not in other, which has lines 1-2" in report.steps[0].text
+
+
 @pytest.mark.parametrize("task", ["rename app.py to server.py", "rename the module app to server"])
 def test_a_module_is_renamed_without_a_word_of_the_models(root: Path, task: str) -> None:
     with Change(root, Instruction(task), []) as change:

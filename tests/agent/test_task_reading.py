@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from khepri.agent.protocol import ToolCall
-from khepri.agent.task_reading import Candidate, candidates, destination, is_only_a_place, rivals
+from khepri.agent.task_reading import Candidate, candidates, destination, is_only_a_place, possible_names, rivals
 from khepri.repo.root import Repository
 from tests.support.changing import write_namesakes
 
@@ -69,3 +69,10 @@ def test_what_the_destination_of_a_move_defines_is_not_what_moves(root: Path) ->
     both = candidates(Repository.open(root), task, None)
     assert rivals(ToolCall("move", {"path": "src/net.py", "symbol": "Session"}), both, task) == []
     assert rivals(ToolCall("move", {"path": "src/other.py", "symbol": "Session"}), both, task) == ["src/net.py"]
+
+
+def test_the_variables_that_say_which_lines_are_extracted_are_no_new_name() -> None:
+    fetch = Candidate("app.py", "fetch", "function", 1)
+    assert possible_names("extract the lines from total to tail in fetch into summarize", [fetch]) == ["summarize"]
+    assert possible_names("extract the check from fetch to parse_url", [fetch]) == ["parse_url"]
+    assert "address" in possible_names("rename parameter from url to address in fetch", [fetch])
