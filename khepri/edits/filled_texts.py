@@ -24,13 +24,16 @@ def notes_on_filled(workspace: Workspace, changes: ChangeSet, old: str, new: str
         new: Its new name.
     """
     after = {change.path: change.after for change in changes.files}
-    places: dict[str, None] = {}
+    trees: dict[str, ast.Module] = {}
     for path in sorted({*after, *workspace.files()}):
         data = after[path] if path in after else workspace.read(path) if path.endswith(".py") else None
-        if data is None or not path.endswith(".py") or old.encode() not in data:
-            continue
-        lines = _filled(parsed(data) or ast.Module([], []), old)
-        places |= dict.fromkeys(f"{path}:{line}" for line in sorted(lines))
+        tree = parsed(data) if data is not None and path.endswith(".py") and old.encode() in data else None
+        if tree is not None:
+            trees[path] = tree
+    # Where something gives the name itself to be filled in, a text that stands apart is meant to have that.
+    is_given = any(_gives(tree, old) for tree in trees.values())
+    lines = {path: sorted(_filled(tree, old, has_apart=not is_given)) for path, tree in trees.items()}
+    places = dict.fromkeys(f"{path}:{line}" for path in trees for line in lines[path])
     if not places:
         return ()
     asked = f"{old} is filled in or looked for by a text at {shown([*places])}, which was left"
@@ -59,8 +62,17 @@ def _pieces(tree: ast.Module | None) -> Iterator[ast.Constant]:
             yield from (each for each in node.values if isinstance(each, ast.Constant))
 
 
-def _filled(tree: ast.Module, name: str) -> Iterator[int]:
-    """Yield the lines of the texts that hold a name where it is filled in."""
+def _gives(tree: ast.Module, name: str) -> bool:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(attr="format" | "substitute" | "safe_substitute"), keywords=given):
+                if any(each.arg == name for each in given):
+                    return True
+    return False
+
+
+def _filled(tree: ast.Module, name: str, *, has_apart: bool) -> Iterator[int]:
+    """Yield the lines of the texts that hold a name where it is filled in, also of those that stand apart if wanted."""
     word = re.escape(name)
     # The first part of a field is an argument, what follows a dot an attribute.
     argument = re.compile(rf"\{{{word}(?=[.\[!:}}])")
@@ -84,7 +96,9 @@ def _filled(tree: ast.Module, name: str) -> Iterator[int]:
             case ast.Call(func=ast.Name(id="Template") | ast.Attribute(attr="Template"), args=[ast.Constant() as text]):
                 if dollar.search(str(text.value)):
                     yield node.lineno
-            case ast.Assign(value=ast.Constant(value=str(text))) | ast.AnnAssign(value=ast.Constant(value=str(text))):
+            case (
+                ast.Assign(value=ast.Constant(value=str(text))) | ast.AnnAssign(value=ast.Constant(value=str(text)))
+            ) if has_apart:
                 plain = _plain(text)
                 if argument.search(plain) or attribute.search(plain) or old_style.search(text):
                     yield node.lineno

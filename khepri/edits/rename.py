@@ -187,7 +187,8 @@ def _renamed(
             occurrence.tools.pymodule.source_code,
             occurrence.get_word_range(),
         )
-        if known is not None and text[:start].rstrip().endswith(".") and not is_private(old):
+        is_attribute = text[:start].rstrip().endswith(".") and not occurrence.is_in_import_statement()
+        if known is not None and is_attribute and not is_private(old):
             if end not in known.said_ends(file, text):
                 inferred[f"{file}:{occurrence.lineno}"] = None
 

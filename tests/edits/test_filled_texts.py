@@ -41,6 +41,7 @@ def test_a_text_that_is_filled_with_a_renamed_attribute_is_told(tmp_path: Path, 
     "line",
     [
         "return '{name}'.format(name=o)",
+        "line = '{name}'; return line.format(name=o)",
         "return '{{name}}'.format(**vars(o))",
         "return '{names}'.format(**vars(o))",
         "return o.get('/users/{name}')",

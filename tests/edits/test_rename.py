@@ -198,3 +198,13 @@ def test_the_standard_library_is_not_taken_for_a_module_beside_the_file_that_imp
     after, _ = renamed(tmp_path, files, "pkg/logging.py", "getLogger", "logger_of")
     assert after["pkg/a.py"] == files["pkg/a.py"]
     assert after["pkg/b.py"] == "from .logging import logger_of\n\nlogger_of('x')\n"
+
+
+def test_a_module_that_is_imported_is_no_use_of_an_attribute_of_that_name(tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg/__init__.py").write_text("", encoding="utf-8")
+    (tmp_path / "pkg/color.py").write_text("class Color: ...\n", encoding="utf-8")
+    (tmp_path / "pkg/style.py").write_text("class Style:\n    def color(self): ...\n", encoding="utf-8")
+    (tmp_path / "use.py").write_text("from pkg.color import Color\n", encoding="utf-8")
+    done = rename(Workspace(Repository.open(tmp_path)), "pkg/style.py", "Style.color", "paint")
+    assert done.notes == ()
