@@ -4,8 +4,9 @@ A process that is killed outright restores nothing. The guard waits on a pipe wh
 that end closes without a farewell, it puts the terminal's modes back and leaves the alternate screen. It is a shell
 under a name of its own, so that what kills Khepri by name does not kill it too.
 
-What it cannot do: a shell around a script that ran Khepri takes the modes that it finds when the script ends for its
-own, which may be before the guard has run, and sets them again for each command until ``stty sane``.
+A shell around a script that ran Khepri takes the modes that it finds when the script ends for its own, which may be
+before the guard has run, and sets them again for each command. The modes of its next line show that. The guard then waits
+for a command and puts the modes back under it, where the shell takes them once more.
 """
 
 import os
@@ -24,10 +25,25 @@ _RESTORE: Final = (
     # The shell may have written its prompt on the screen that is gone.
     r"\r\nkhepri was killed; the terminal is restored, press Enter\r\n"
 )
-# A process in a session of its own may set the modes of a terminal whoever is in the foreground.
+# A process in a session of its own may set the modes of a terminal whoever is in the foreground. Of the shells only one
+# with readline takes what it finds. Its lines are told by both: no key that quotes, which is readline's, and none of the
+# input extensions, which is the app's. Any modes but these mean that something else runs, and the guard ends.
 _WATCH: Final = """
 trap '' HUP INT TERM QUIT TSTP TTOU TTIN
-read -r farewell || { stty "$1" <&2; printf "$2" >&2; }
+read -r farewell && exit
+stty "$1" <&2
+printf "$2" >&2
+pauses=0
+spoilt=no
+while sleep 0.05 && [ "$pauses" -lt 12000 ]; do
+    pauses=$((pauses + 1))
+    [ "$(stty -g <&2)" = "$1" ] && continue
+    case "$spoilt $(stty -a <&2)" in
+        *"lnext = <undef>"*-iexten*) spoilt=yes ;;
+        yes*-isig*-iexten*) stty "$1" <&2; spoilt=no ;;
+        *) exit ;;
+    esac
+done
 """
 
 

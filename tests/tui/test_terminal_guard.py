@@ -8,6 +8,7 @@ import subprocess
 import sys
 import termios
 import time
+from pathlib import Path
 
 PROGRAM = """
 import os, signal, sys, time, tty
@@ -15,7 +16,10 @@ from khepri.tui.terminal_guard import guarded_terminal
 with guarded_terminal():
     tty.setraw(0)
     os.write(2, b"\\x1b[?1049h\\x1b[?2004hready")
-    if sys.argv[1] == "killed":
+    if sys.argv[1] == "killed late" and os.fork() == 0:
+        time.sleep(1)  # the child holds the pipe of the guard, which so learns of the death only now
+        os._exit(0)
+    if sys.argv[1].startswith("killed"):
         os.kill(os.getpid(), signal.SIGKILL)
     if sys.argv[1] == "failed":
         raise SystemExit(3)
@@ -55,3 +59,43 @@ def test_an_end_in_good_order_is_left_to_the_app() -> None:
         code, written, _ = run_in_terminal(how)
         assert code == expected
         assert b"\x1b[?1049l" not in written
+
+
+def test_a_shell_that_took_the_modes_of_the_killed_app_for_its_own_is_cured_by_its_next_command(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    wrapper = tmp_path / "wrapper"
+    wrapper.write_text(f"#!/bin/sh\n{sys.executable} {program} 'killed late'\nexit 0\n")
+    wrapper.chmod(0o755)
+    child, master = pty.fork()
+    if child == 0:
+        os.environ |= {"PS1": "shell> ", "TERM": "xterm"}
+        os.execlp("bash", "bash", "--norc", "-i")
+    try:
+        read_until(master, b"shell> ")
+        before = termios.tcgetattr(master)
+        os.write(master, str(wrapper).encode() + b"\r")
+        read_until(master, b"press Enter")
+        os.write(master, b"\r")
+        read_until(master, b"shell> ")
+        # Without this the test would pass whatever the guard does.
+        assert not termios.tcgetattr(master)[3] & termios.IEXTEN
+        time.sleep(0.5)
+        os.write(master, b"sleep 2; echo do''ne\r")
+        read_until(master, b"done")
+        deadline_s = time.monotonic() + 30
+        while termios.tcgetattr(master) != before:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.05)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(master)
+
+
+def read_until(terminal: int, wanted: bytes) -> None:
+    """Read what is written to a terminal up to a text."""
+    written = b""
+    while wanted not in written:
+        assert select.select([terminal], [], [], 30)[0], written
+        written += os.read(terminal, 65536)
