@@ -5,8 +5,8 @@ that end closes without a farewell, it puts the terminal's modes back and leaves
 under a name of its own, so that what kills Khepri by name does not kill it too.
 
 A shell around a script that ran Khepri takes the modes that it finds when the script ends for its own, which may be
-before the guard has run, and sets them again for each command. The modes of its next line show that. The guard then waits
-for a command and puts the modes back under it, where the shell takes them once more.
+before the guard has run, and sets them again for each command. The modes of its next line show that. The guard then
+waits for a command and puts the modes back under it, where the shell takes them once more.
 """
 
 import os
@@ -26,8 +26,8 @@ _RESTORE: Final = (
     r"\r\nkhepri was killed; the terminal is restored, press Enter\r\n"
 )
 # A process in a session of its own may set the modes of a terminal whoever is in the foreground. Of the shells only one
-# with readline takes what it finds. Its lines are told by both: no key that quotes, which is readline's, and none of the
-# input extensions, which is the app's. Any modes but these mean that something else runs, and the guard ends.
+# with readline takes what it finds. Its lines are told by both: no key that quotes, which is readline's, and no input
+# extensions, which is the app's. Any modes but these mean that something else runs, and the guard ends.
 _WATCH: Final = """
 trap '' HUP INT TERM QUIT TSTP TTOU TTIN
 read -r farewell && exit
