@@ -31,6 +31,7 @@ from khepri.edits.soundness import check_sound
 from khepri.edits.split_imports import note_on_split_calls
 from khepri.edits.star_parameters import is_starred, rename_starred
 from khepri.edits.super_uses import CONSTRUCTORS
+from khepri.edits.twin_constructors import refuse_twin
 from khepri.edits.unresolved_calls import refuse_unresolved, with_unresolved
 from khepri.edits.workspace import Workspace
 
@@ -50,6 +51,7 @@ def remove_parameter(workspace: Workspace, path: str, symbol: str, name: str) ->
     target = find_python(workspace, path, symbol)
     _refuse_unknown(target, name)
     refuse_class_keyword(workspace, target, name)
+    refuse_twin(workspace, target, name)
     if target.name not in _CALLED_AS_WRITTEN:
         refuse_special(target.name, f"takes what Python passes, {name} too", "leave it there, unused")
     outside = check_outside_parameter(workspace, target, name, is_removed=True)
@@ -137,6 +139,7 @@ def rename_parameter(workspace: Workspace, path: str, symbol: str, old: str, new
         return finished(workspace, changes, (*_notes_on_lookups(target, old), *_on_prose(old, left)), (old, new))
     _refuse_unknown(target, old)
     refuse_class_keyword(workspace, target, old)
+    refuse_twin(workspace, target, old)
     captured: dict[str, None] = {}
 
     def rename(forked: Workspace, definitions: tuple[Definition, ...]) -> ChangeSet:
