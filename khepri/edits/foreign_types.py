@@ -12,11 +12,18 @@ from itertools import pairwise
 from typing import Final
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-_Scope = _Function | ast.ClassDef | ast.Module
+_Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+_Scope = _Function | _Comprehension | ast.ClassDef | ast.Module
 _SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Module)
+_COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _CLASS: Final = re.compile(r"_*[A-Z]")
 _MAKERS: Final = frozenset({"open", "logging.getLogger", "re.compile", "sqlite3.connect", "subprocess.run"})
 """Functions that make an object of a type from outside."""
+_MAKING_SEVERAL: Final = frozenset({"dataclasses.fields", "os.scandir", "ast.walk", "ast.iter_child_nodes"})
+"""Functions that make several of them."""
+_LISTING: Final = frozenset({"iterdir", "glob", "rglob"})
+"""Methods of such objects that list more of their kind."""
+_REORDERING: Final = frozenset({"sorted", "list", "tuple", "set", "reversed", "iter"})
 _STANDING_FOR_OURS: Final = frozenset({"typing", "typing_extensions", "collections", "abc", "unittest", "mock"})
 """Modules whose types say nothing of where an object comes from: any, what can be iterated, a mock."""
 _PLAIN: Final = frozenset(
@@ -82,6 +89,18 @@ class ForeignTypes:
                 return self._field(owner, attribute, steps) if owner is not None else Origin.UNKNOWN
         return Origin.UNKNOWN
 
+    def _element(self, node: ast.expr, scopes: tuple[_Scope, ...], steps: int) -> Origin:
+        """Return where what an expression consists of comes from."""
+        match node:
+            case ast.Call(func=ast.Name(id=name), args=[inner, *_]) if name in _REORDERING:
+                return self._element(inner, scopes, steps)
+            case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in _LISTING:
+                is_outside = self._origin(owner, scopes, steps) is Origin.OUTSIDE
+                return Origin.OUTSIDE if is_outside else Origin.MAYBE_OUTSIDE
+            case ast.Call(func=function) if self._meant(function) in _MAKING_SEVERAL:
+                return Origin.OUTSIDE
+        return Origin.UNKNOWN
+
     def _named(self, name: str, scopes: tuple[_Scope, ...], steps: int) -> Origin:
         for depth in range(len(scopes), 0, -1):
             scope = scopes[depth - 1]
@@ -107,6 +126,9 @@ class ForeignTypes:
 
         if isinstance(scope, _Function):
             found |= {each.arg: [self._annotated(each.annotation)] for each in _arguments(scope)}
+        if isinstance(scope, _Comprehension):
+            for generator in scope.generators:
+                note(generator.target, self._element(generator.iter, scopes, steps + 1))
         for node in _own(scope):
             match node:
                 case ast.AnnAssign(target=target, annotation=annotation):
@@ -116,6 +138,8 @@ class ForeignTypes:
                         note(each, self._origin(value, scopes, steps + 1))
                 case ast.NamedExpr(target=target, value=value):
                     note(target, self._origin(value, scopes, steps + 1))
+                case ast.For(target=target, iter=value) | ast.AsyncFor(target=target, iter=value):
+                    note(target, self._element(value, scopes, steps + 1))
                 case ast.withitem(context_expr=value, optional_vars=ast.Name() as target):
                     note(target, self._origin(value, scopes, steps + 1))
                 case ast.Name(id=name, ctx=ast.Store()) if node not in known:
@@ -285,15 +309,19 @@ def _attributes(node: ast.AST, scopes: tuple[_Scope, ...]) -> Iterator[tuple[ast
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Attribute):
             yield child, scopes
-        yield from _attributes(child, (*scopes, child) if isinstance(child, _SCOPES) else scopes)
+        yield from _attributes(child, (*scopes, child) if isinstance(child, _Scope) else scopes)
 
 
 def _own(scope: _Scope) -> Iterator[ast.AST]:
     """Yield what stands in a scope and not in one inside, what is around first."""
-    body: list[ast.AST] = [scope.body] if isinstance(scope, ast.Lambda) else [*scope.body]
+    body: list[ast.AST]
+    if isinstance(scope, _Comprehension):
+        body = [each.target for each in scope.generators]
+    else:
+        body = [scope.body] if isinstance(scope, ast.Lambda) else [*scope.body]
     queue = body[::-1]
     while queue:
         node = queue.pop()
         yield node
-        if not isinstance(node, (*_SCOPES, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+        if not isinstance(node, (*_SCOPES, *_COMPREHENSIONS)):
             queue += [*ast.iter_child_nodes(node)][::-1]

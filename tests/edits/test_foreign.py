@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from khepri.edits.parameters import remove_parameter, rename_parameter
 from khepri.edits.rename import Refactoring, rename
 from khepri.edits.workspace import Workspace
@@ -194,3 +196,31 @@ def test_what_a_function_says_that_it_returns_from_outside_keeps_its_names(tmp_p
     done = rename(Workspace(Repository.open(tmp_path)), "pkg/log.py", "Log.write", "put")
     texts = {change.path: change.new_text for change in done.changes.files}
     assert texts == {path: text.replace("{0}", "put") for path, text in files.items() if "{0}" in text}
+
+
+LISTED = [
+    "[each.name for each in fields(o)]",
+    "{each.name: each for each in sorted(fields(o)) if each.name}",
+    "[(lambda: each.name)() for each in os.scandir(o)]",
+    "any(each.name for each in Path(o).iterdir())",
+]
+
+
+@pytest.mark.parametrize("listed", LISTED)
+def test_what_something_from_outside_lists_is_from_outside(tmp_path: Path, listed: str) -> None:
+    head = "import os\nfrom dataclasses import fields\nfrom pathlib import Path\n\n\n"
+    text = f"{head}def f(o):\n    for one in fields(o):\n        print(one.name)\n    return {listed}, o.name\n"
+    (tmp_path / "m.py").write_text("class P:\n    def __init__(self):\n        self.name = 1\n", encoding="utf-8")
+    (tmp_path / "use.py").write_text(text, encoding="utf-8")
+    done = rename(Workspace(Repository.open(tmp_path)), "m.py", "P.name", "title")
+    assert {each.path: each.new_text for each in done.changes.files}["use.py"] == text.replace("o.name", "o.title")
+
+
+def test_what_nobody_knows_may_list_something_from_outside_and_is_left_and_told(tmp_path: Path) -> None:
+    text = "def f(o):\n    return [each.name for each in o.iterdir()], [each.name for each in o]\n"
+    (tmp_path / "m.py").write_text("class P:\n    def __init__(self):\n        self.name = 1\n", encoding="utf-8")
+    (tmp_path / "use.py").write_text(text, encoding="utf-8")
+    done = rename(Workspace(Repository.open(tmp_path)), "m.py", "P.name", "title")
+    changed = {each.path: each.new_text for each in done.changes.files}["use.py"]
+    assert changed == text.replace("each.name for each in o]", "each.title for each in o]")
+    assert "1 use of .name may mean something else and was left: use.py:2" in done.notes
