@@ -60,3 +60,22 @@ def test_large_figures_and_a_long_branch_leave_room_for_each_other_at_80_columns
     assert all(len(line) <= 78 for line in lines)
     for words in ("12,345", "2 queued", "acc. 85%, gamma 4", "98,765/131,072", "98,001/98,765 cached", branch[:16]):
         assert words in shown
+
+
+@pytest.mark.parametrize("speed", ["120.1 tokens/s (acceptance 100%, gamma 16)", "120.1 tokens/s (nothing drafted)"])
+def test_speed_acceptance_and_context_are_seen_while_an_answer_is_written_at_60_columns(speed: str) -> None:
+    large = replace(
+        FULL,
+        activity="writing, 12,345 tokens",
+        context_tokens=98_765,
+        context_limit=131_072,
+        speed=speed,
+        cache="98,001/98,765 cached",
+        queued=2,
+    )
+    lines = laid_out(work_of(large), place_of(large), 58, 2)
+    shown = "\n".join(lines)
+    assert len(lines) == 2
+    assert all(len(line) <= 58 for line in lines)
+    for words in ("12,345", "2 queued", speed.replace("acceptance", "acc."), "98,765/131,072"):
+        assert words in shown
