@@ -94,7 +94,8 @@ class TerminalDriver(LinuxDriver):
             for message in self._messages(parser, cutter.feed(decode(self._typed_before()))):
                 self.process_message(message)
             while not self.exit_event.is_set():
-                if selector.select(_HELD_S if cutter.is_holding else _PATIENCE_S):
+                wait_s = _HELD_S if cutter.is_holding else parser.wait_s
+                if selector.select(_PATIENCE_S if wait_s is None else min(wait_s, _PATIENCE_S)):
                     try:
                         data = os.read(self.fileno, _READ_BYTES)
                     except OSError:

@@ -3,24 +3,44 @@
 What a key does is not known here.
 """
 
+import os
 import re
 from collections.abc import Iterable
 from typing import Final
 
-from textual import events
+from textual import constants, events
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
+from textual._time import get_time
 from textual._xterm_parser import XTermParser
 from textual.keys import KEY_NAME_REPLACEMENTS, _character_to_key
+from textual.message import Message
 
 _ESCAPE: Final = "\x1b"
 _INTRODUCERS: Final = "[]O"
 """An escape with one of these may be the beginning of more."""
 _MODIFIED: Final = re.compile(r"\x1b\[27;(\d+);(\d+)~")
 _SHIFT: Final = "2"
+_ESCAPE_S: Final = 0.05
+"""With nothing behind it for so long, an escape is the key, which stops an answer; ``ESCDELAY`` is heeded where set."""
 
 
 class KeyParser(XTermParser):
     """Reads what a terminal sends; Alt with a character comes at once, with that character."""
+
+    def __init__(self, debug: bool = False) -> None:
+        super().__init__(debug)
+        self._escape_s = constants.ESCAPE_DELAY if "ESCDELAY" in os.environ else _ESCAPE_S
+
+    @property
+    def wait_s(self) -> float | None:
+        """Return how long what comes next may still belong to what came last; None if it cannot."""
+        return max(0.0, self._timeout_time - get_time()) if self._timeout_time is not None else None
+
+    def feed(self, data: str) -> Iterable[Message]:
+        """Yield what can be told apart so far."""
+        yield from super().feed(data)
+        if self._timeout_time is not None:
+            self._timeout_time = get_time() + self._escape_s
 
     def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[events.Key]:
         if sequence in ("\x1b\r", "\x1b\n"):

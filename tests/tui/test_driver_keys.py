@@ -61,6 +61,27 @@ def test_no_other_key_is_taken_apart(key: events.Key) -> None:
     assert pressed_one_by_one(key) == ()
 
 
+@pytest.mark.parametrize(("set_ms", "waits_s"), [(None, 0.05), ("100", 0.1)])
+def test_an_escape_with_nothing_behind_it_is_the_key_after_a_twentieth_of_a_second_or_what_is_set(
+    monkeypatch: pytest.MonkeyPatch, set_ms: str | None, waits_s: float
+) -> None:
+    now_s = [7.0]
+    for module in ("textual._parser", "khepri.tui.driver_keys"):
+        monkeypatch.setattr(f"{module}.get_time", lambda: now_s[0])
+    monkeypatch.delenv("ESCDELAY", raising=False)
+    if set_ms is not None:
+        monkeypatch.setenv("ESCDELAY", set_ms)
+    parser = KeyParser()
+    assert parser.wait_s is None
+    assert list(parser.feed("\x1b")) == []
+    assert parser.wait_s == pytest.approx(waits_s)
+    now_s[0] += waits_s - 0.001
+    assert list(parser.tick()) == []
+    now_s[0] += 0.002
+    assert [event.key for event in parser.tick() if isinstance(event, events.Key)] == ["escape"]
+    assert parser.wait_s is None
+
+
 async def test_a_letter_right_behind_escape_stops_and_is_written(make_app: MakeApp, lasting_model: Path) -> None:
     app = make_app(model=lasting_model, **LASTING)
     async with running(app) as pilot:
