@@ -187,6 +187,10 @@ def _renamed(
             occurrence.tools.pymodule.source_code,
             occurrence.get_word_range(),
         )
+        if occurrence.is_function_keyword_parameter():
+            if has_arguments:
+                passed[f"{file}:{occurrence.lineno}"] = None
+            return
         is_attribute = text[:start].rstrip().endswith(".") and not occurrence.is_in_import_statement()
         if known is not None and is_attribute and not is_private(old):
             if end not in known.said_ends(file, text):

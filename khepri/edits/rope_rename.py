@@ -35,7 +35,8 @@ def rename_found(
         in_hierarchy: True to rename a method with those that it overrides or that override it.
         is_field: True if it is an argument of its class as well.
         unsure: Decides of a use of which rope does not know what it means; None leaves all of them.
-        left: Is told of each use that rope takes for what something else in the repository defines.
+        left: Is told of each use that rope takes for what something else in the repository defines, and of each
+            argument of what Python itself has.
 
     Raises:
         RopeError: rope refuses.
@@ -55,8 +56,12 @@ def rename_found(
 
     def tell_left(occurrence: "Occurrence") -> None:
         meant = occurrence.get_pyname()
-        module = meant.get_definition_location()[0] if meant is not None else None
-        if module is not None and module.get_resource() is not None:
+        # What Python itself has, such as an argument of ``dict``, is defined nowhere.
+        location = meant.get_definition_location() if meant is not None else None
+        module = location[0] if location is not None else None
+        is_ours = module is not None and module.get_resource() is not None
+        # An argument of a function of ours is that one's, and an attribute of what Python has is none of ours.
+        if is_ours != occurrence.is_function_keyword_parameter():
             left(occurrence)
 
     refactoring.validate_changes(new_name)

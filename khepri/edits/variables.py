@@ -91,12 +91,22 @@ def rename_keywords(text: str, ends: set[tuple[int, int]], old: str, new: str) -
     places = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Call) and (node.func.end_lineno, node.func.end_col_offset) in ends:
-            for keyword in node.keywords:
+            for keyword in _passed(node):
                 if keyword.arg == old:
                     start, line = keyword.col_offset, keyword.lineno
                     end = start + len(old.encode())
                     places.append(ast.Name(old, lineno=line, col_offset=start, end_lineno=line, end_col_offset=end))
     return replace_names(text, places, new)
+
+
+def _passed(call: ast.Call) -> Iterator[ast.keyword]:
+    """Yield what a call passes by a name, also by ``**dict(name=1)``."""
+    for each in call.keywords:
+        match each:
+            case ast.keyword(arg=None, value=ast.Call(func=ast.Name(id="dict")) as inner):
+                yield from _passed(inner)
+            case _:
+                yield each
 
 
 def copies_with(text: str, place: int) -> bool:

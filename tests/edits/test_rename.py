@@ -208,3 +208,12 @@ def test_a_module_that_is_imported_is_no_use_of_an_attribute_of_that_name(tmp_pa
     (tmp_path / "use.py").write_text("from pkg.color import Color\n", encoding="utf-8")
     done = rename(Workspace(Repository.open(tmp_path)), "pkg/style.py", "Style.color", "paint")
     assert done.notes == ()
+
+
+def test_an_argument_of_what_python_itself_has_is_told_and_no_obstacle(tmp_path: Path) -> None:
+    code = "from dataclasses import dataclass\n\n\n@dataclass\nclass P:\n    {0}: str\n\n\n"
+    use = "a = P(**dict({0}=1))\nb = dict(name=2)\n"
+    (tmp_path / "m.py").write_text((code + use).replace("{0}", "name"), encoding="utf-8")
+    done = rename(Workspace(Repository.open(tmp_path)), "m.py", "P.name", "title")
+    assert done.changes.files[0].new_text == (code + use).replace("{0}", "title")
+    assert done.notes == ("name is passed by name to what nobody knows at m.py:10, and was left there",)
