@@ -16,7 +16,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
@@ -24,6 +24,7 @@ from textual.strip import Strip
 from textual.timer import Timer
 
 from khepri.tui.background import run_aside
+from khepri.tui.code_steps import CodeSteps
 from khepri.tui.entries import Block, Entry, NoteEntry
 from khepri.tui.paint import Look
 
@@ -72,8 +73,8 @@ class Transcript(ScrollView, can_focus=True):
         self._owners: list[Entry] = []
         self._ends: list[int] = []
         self._marked: Entry | None = None
-        self._code_copied: tuple[tuple[Entry, list[str]] | None, int] = (None, 0)
-        """Of what code was copied last, and how often in a row before that."""
+        self._code_steps = CodeSteps()
+        self._page_style = Style.null()
         self._follows = True
         self._slices: Timer | None = None
 
@@ -119,7 +120,7 @@ class Transcript(ScrollView, can_focus=True):
         """Show these entries and no others."""
         self._entries, self._blocks, self._owners, self._ends = [], [], [], []
         self._marked = None
-        self._code_copied = (None, 0)
+        self._code_steps.begin_anew()
         self._follows = True
         self.add(*entries)
 
@@ -177,7 +178,7 @@ class Transcript(ScrollView, can_focus=True):
 
     def action_leave(self) -> None:
         """Give the focus back."""
-        self._code_copied = (None, 0)
+        self._code_steps.begin_anew()
         self.post_message(self.Left())
 
     def action_copy_entry(self) -> None:
@@ -194,21 +195,8 @@ class Transcript(ScrollView, can_focus=True):
         """
         candidates = [self._marked] if self._marked is not None else reversed(self._entries)
         found = ((entry, blocks) for entry in candidates if (blocks := entry.code_blocks()))
-        entry, blocks = next(found, (None, []))
-        if entry is None:
-            return
-        before, presses = self._code_copied
-        # What has another block by now begins anew, with that block.
-        presses = presses + 1 if before == (entry, blocks) else 0
-        self._code_copied = (entry, blocks), presses
-        step = presses % (len(blocks) + 1)
-        if len(blocks) == 1:
-            code, what = blocks[0], "the code"
-        elif step == len(blocks):
-            code, what = "\n\n".join(blocks), f"all {len(blocks)} code blocks"
-        else:
-            code, what = blocks[-1 - step], f"code block {len(blocks) - step} of {len(blocks)}"
-        self.post_message(self.Copied(code, what))
+        for entry, blocks in islice(found, 1):
+            self.post_message(self.Copied(*self._code_steps.step(entry, blocks)))
 
     def on_click(self, event: events.Click) -> None:
         """Mark what was clicked on, and open or close it."""
@@ -223,10 +211,15 @@ class Transcript(ScrollView, can_focus=True):
             self.action_open()
             self.refresh()
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Return visible lines. Their common style is looked up once: each time it costs more than a line does."""
+        self._page_style = self.rich_style
+        return super().render_lines(crop)
+
     def render_line(self, y: int) -> Strip:
         """Return one visible line."""
         width = self.size.width
-        style = self.rich_style
+        style = self._page_style
         line = y + self.scroll_offset.y
         index = bisect_right(self._ends, line)
         if index >= len(self._ends):
