@@ -24,6 +24,7 @@ from khepri.edits.look_alikes import notes_on_look_alikes
 from khepri.edits.other_files import note_on_module, note_on_name
 from khepri.edits.outside_bases import check_outside
 from khepri.edits.overriding import check_no_override
+from khepri.edits.own_names import notes_on_own_name
 from khepri.edits.private_names import is_inside_owner, is_private
 from khepri.edits.reflection import loaded_uses
 from khepri.edits.refusal import EditRefusedError, Refusal
@@ -108,6 +109,7 @@ def _in_family(workspace: Workspace, target: Target, new_name: str) -> Refactori
     notes = (
         *notes,
         *notes_on_shown(changes, new_name),
+        *notes_on_own_name(workspace, target, new_name),
         *notes_on_composed(workspace, changes, target, new_name, others),
     )
     return Refactoring(changes, (*outside, *notes))
