@@ -1,7 +1,8 @@
 """Finds where a module is handed on as an object, so that a name of it may be asked for through any variable."""
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from khepri.edits.change import ChangeSet
@@ -13,6 +14,7 @@ _LOOKING: Final = frozenset(
     "getattr setattr hasattr delattr object spy vars dir reload getsource getmembers testmod".split()
 )
 """What is told of a module which attribute is meant, or wants none of its own."""
+_Look = Callable[[ast.Module, dict[str, str], str], Iterator[int]]
 _OWN: Final = ("self", "cls")
 
 
@@ -27,24 +29,26 @@ def notes_on_handed(workspace: Workspace, changes: ChangeSet, module: str, name:
     """
     modules = Modules(workspace)
     after = {change.path: change.after for change in changes.files}
-    handed: list[str] = []
-    asked: list[str] = []
-    last = module.rpartition(".")[2].encode()
-    for path in sorted({*workspace.files(), *after}):
-        data = after[path] if path in after else workspace.read(path) if path.endswith(".py") else None
-        if data is None or not path.endswith(".py") or not (last in data or name.encode() in data):
-            continue
-        tree = parsed(data) or ast.Module([], [])
-        imported = bindings_of(tree, modules.package(path))
-        if last in data:
-            handed += [f"{path}:{line}" for line in _handed(tree, imported, module)]
-        asked += [f"{path}:{line}" for line in _asked(tree, imported, name)]
-    if not handed or not asked:
+    last = re.escape(module.rpartition(".")[2].encode())
+    bound = re.compile(rb"(?<![\w.])%s(?!\w)|\bimport\s+[\w.]+\.%s(?!\w)" % (last, last))
+    named = re.compile(rb"\.\s*%s(?!\w)" % re.escape(name.encode()))
+
+    def places_of(wanted: re.Pattern[bytes], look: _Look, word: str) -> list[str]:
+        found = []
+        for path in sorted({*workspace.files(), *after}):
+            data = after[path] if path in after else workspace.read(path) if path.endswith(".py") else None
+            if data is not None and path.endswith(".py") and wanted.search(data):
+                tree = parsed(data) or ast.Module([], [])
+                found += [f"{path}:{line}" for line in look(tree, bindings_of(tree, modules.package(path)), word)]
+        return list(dict.fromkeys(found))
+
+    handed = places_of(bound, _handed, module)
+    asked = places_of(named, _asked, name) if handed else []
+    if not asked:
         return ()
-    places = shown(list(dict.fromkeys(asked)))
     return (
-        f"the module {module} is handed on at {shown(list(dict.fromkeys(handed)))}: "
-        f"see whether {name} of it is meant at {places}, which was left",
+        f"the module {module} is handed on at {shown(handed)}: "
+        f"see whether {name} of it is meant at {shown(asked)}, which was left",
     )
 
 
