@@ -59,6 +59,7 @@ from khepri.repo.text import counted, printable
 from khepri.tui.completing import Names, completions, mentions_of
 from khepri.tui.composer_history import ComposerHistory
 from khepri.tui.pastes import attachments_of, missing_pastes
+from khepri.tui.terminal_guard import guarded_terminal
 
 _PROMPT: Final = "\nyou> "
 _PROGRESS_S: Final = 10.0
@@ -79,7 +80,8 @@ def run(cwd: Path, flags: Mapping[str, Value], session: str | None, environ: Map
     try:
         conversation.open()
         _say("Khepri, line by line. /help shows the commands, Ctrl-C stops an answer, Ctrl-D or Ctrl-C twice leaves.")
-        _Talk(conversation, loaded).run()
+        with guarded_terminal(has_screen=False):
+            _Talk(conversation, loaded).run()
     finally:
         conversation.close()
     if conversation.history.turns:

@@ -15,16 +15,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-_RESTORE: Final = (
-    r"\033[?2004l"  # bracketed paste off
+_PLAIN: Final = r"\033[?2004l"  # bracketed paste off
+_SCREEN: Final = (
     r"\033[?1000l\033[?1002l\033[?1003l\033[?1006l\033[?1015l\033[?1016l"  # mouse off
     r"\033[?1004l\033[?2048l"  # reports of focus and size off
     r"\033[<u"  # plain keys
     r"\033[?7h\033[?25h"  # wrapped lines, visible cursor
     r"\033[?1049l\033[0m"  # the screen from before
-    # The shell may have written its prompt on the screen that is gone.
-    r"\r\nkhepri was killed; the terminal is restored, press Enter\r\n"
 )
+# The shell may have written its prompt on the screen that is gone.
+_WORDS: Final = r"\r\nkhepri was killed; the terminal is restored, press Enter\r\n"
 # A process in a session of its own may set the modes of a terminal whoever is in the foreground. Of the shells only one
 # with readline takes what it finds. Its lines are told by both: no key that quotes, which is readline's, and no input
 # extensions, which is the app's. Any modes but these mean that something else runs, and the guard ends.
@@ -48,14 +48,19 @@ done
 
 
 @contextmanager
-def guarded_terminal() -> Iterator[None]:
-    """Restore the terminal should this process be killed inside; nothing where there is none, or no ``stty``."""
+def guarded_terminal(*, has_screen: bool = True) -> Iterator[None]:
+    """Restore the terminal should this process be killed inside; nothing where there is none, or no ``stty``.
+
+    Args:
+        has_screen: The app draws on a screen of its own and hears the mouse, not just lines.
+    """
     modes = _modes()
     if not modes:
         yield
         return
+    restore = _PLAIN + _SCREEN * has_screen + _WORDS
     guard = subprocess.Popen(
-        ["sh", "-c", _WATCH, "terminal-guard", modes, _RESTORE],
+        ["sh", "-c", _WATCH, "terminal-guard", modes, restore],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         start_new_session=True,

@@ -13,7 +13,7 @@ from pathlib import Path
 PROGRAM = """
 import os, signal, sys, time, tty
 from khepri.tui.terminal_guard import guarded_terminal
-with guarded_terminal():
+with guarded_terminal(has_screen=sys.argv[1] != "killed in lines"):
     tty.setraw(0)
     os.write(2, b"\\x1b[?1049h\\x1b[?2004hready")
     if sys.argv[1] == "killed late" and os.fork() == 0:
@@ -36,7 +36,7 @@ def run_in_terminal(how: str) -> tuple[int, bytes, bool]:
     code = program.wait(timeout=300)
     written = b""
     deadline_s = time.monotonic() + 10
-    wanted = b"\x1b[?1049l" if how == "killed" else b"ready"
+    wanted = b"press Enter" if how.startswith("killed") else b"ready"
     while wanted not in written and time.monotonic() < deadline_s:
         if select.select([master], [], [], 0.1)[0]:
             written += os.read(master, 65536)
@@ -51,6 +51,14 @@ def test_a_kill_leaves_the_terminal_as_it_was() -> None:
     assert code == -signal.SIGKILL
     assert b"\x1b[?2004l" in written
     assert b"\x1b[?1049l" in written
+    assert is_restored
+
+
+def test_a_kill_of_what_only_reads_lines_leaves_the_screen_alone() -> None:
+    code, written, is_restored = run_in_terminal("killed in lines")
+    assert code == -signal.SIGKILL
+    assert b"\x1b[?2004l" in written
+    assert b"\x1b[?1049l" not in written
     assert is_restored
 
 
