@@ -7,6 +7,7 @@ from typing import Final
 
 from khepri.edits.change import ChangeSet
 from khepri.edits.imports import Modules, bindings_of, parsed
+from khepri.edits.package_names import PackageNames
 from khepri.edits.rename_notes import shown
 from khepri.edits.workspace import Workspace
 
@@ -28,6 +29,8 @@ def notes_on_handed(workspace: Workspace, changes: ChangeSet, module: str, name:
         name: The name.
     """
     modules = Modules(workspace)
+    if PackageNames(workspace).is_over_module(*module.rpartition(".")[::2]):
+        return ()  # Its dotted name is that of what its package has by it.
     after = {change.path: change.after for change in changes.files}
     last = re.escape(module.rpartition(".")[2].encode())
     bound = re.compile(rb"(?<![\w.])%s(?!\w)|\bimport\s+[\w.]+\.%s(?!\w)" % (last, last))
@@ -50,6 +53,30 @@ def notes_on_handed(workspace: Workspace, changes: ChangeSet, module: str, name:
         f"the module {module} is handed on at {shown(handed)}: "
         f"see whether {name} of it is meant at {shown(asked)}, which was left",
     )
+
+
+def notes_on_aliased(workspace: Workspace, changes: ChangeSet, name: str) -> list[str]:
+    """Return a note on what has a name of a package by ``import pkg.retry as retry`` and gets the module now.
+
+    Args:
+        workspace: Where, before the change.
+        changes: The rename.
+        name: The name that goes.
+    """
+    names, modules = PackageNames(workspace), Modules(workspace)
+    gone = {modules.name(each.path) for each in changes.files if each.path.endswith("__init__.py")}
+    lost = {f"{module}.{name}" for module in gone if names.is_over_module(module, name)}
+    places = []
+    for path in workspace.files() if lost else ():
+        data = workspace.read(path) if path.endswith(".py") else None
+        tree = parsed(data) if data is not None and name.encode() in data else None
+        for node in ast.walk(tree) if tree is not None else ():
+            match node:
+                case ast.Import(names=found) if any(each.asname and each.name in lost for each in found):
+                    places.append(f"{path}:{node.lineno}")
+    if not places:
+        return []
+    return [f"{shown(places)} had {name} by an import of the module of that name, and has the module itself now"]
 
 
 def _handed(tree: ast.Module, imported: dict[str, str], module: str) -> Iterator[int]:

@@ -14,6 +14,8 @@ from typing import Final
 _RUN: Final = re.compile(r"\s*(?:\"\"\"|''\')?\s*(?:>>>|\.\.\.) ")
 """How a line begins that a doctest runs."""
 _TYPE_FUNCTIONS: Final = frozenset({"cast", "TypeVar", "ForwardRef", "NewType", "TypeAliasType"})
+_MODULE_FUNCTIONS: Final = frozenset({"getLogger", "import_module", "__import__", "find_spec", "importorskip"})
+"""What takes the dotted name of a module."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,15 @@ class _Span:
     end: int
 
 
-def rename_mentions(text: str, old: str, new: str, *, modules: frozenset[str], is_bound: bool) -> str:
+def rename_mentions(
+    text: str,
+    old: str,
+    new: str,
+    *,
+    modules: frozenset[str],
+    is_bound: bool,
+    namesakes: frozenset[str] = frozenset(),
+) -> str:
     """Return ``text`` with the mentions of a name outside the code itself renamed.
 
     Args:
@@ -33,6 +43,7 @@ def rename_mentions(text: str, old: str, new: str, *, modules: frozenset[str], i
         modules: Dotted names of the modules that define or pass on the name: ``module.old`` is renamed in any string.
         is_bound: True if the file itself means the same thing by the bare name: quoted annotations, ``__all__``, and
             comments and docstrings that clearly speak of the name are renamed too.
+        namesakes: Which of ``module.old`` are the dotted names of modules as well, and are left where these are meant.
     """
     if old not in text or not (is_bound or any(f"{module}.{old}" in text for module in modules)):
         return text
@@ -42,14 +53,14 @@ def rename_mentions(text: str, old: str, new: str, *, modules: frozenset[str], i
         return text
     places = _Places(text)
     bare = re.compile(rf"(?<![\w]){re.escape(old)}(?!\w)")
-    names = "|".join(re.escape(module) for module in sorted(modules))
+    names = "|".join(re.escape(module) for module in sorted(modules, key=len, reverse=True))
     dotted = re.compile(rf"(?<![\w.])(?:{names})\.{re.escape(old)}(?!\w)")
     edits: dict[_Span, str] = {}
     for span, role in _strings(tree, places):
         raw = text[span.start : span.end]
         if old not in raw:
             continue
-        changed = dotted.sub(lambda match: match.group()[: -len(old)] + new, raw) if modules else raw
+        changed = _in_dotted(raw, dotted, old, new, namesakes, is_code=role in ("type", "argument")) if modules else raw
         if is_bound and (role == "type" or (role == "public" and ast.literal_eval(raw) == old)):
             changed = bare.sub(new, changed)
         elif is_bound and role == "prose":
@@ -168,7 +179,7 @@ class _Places:
 
 
 def _strings(tree: ast.Module, places: _Places) -> Iterator[tuple[_Span, str]]:
-    """Yield every string with its role: ``type``, ``public``, ``prose`` or ``other``."""
+    """Yield every string with its role: ``type``, ``public``, ``prose``, ``argument`` or ``other``."""
     roles: dict[int, str] = {}
     for node in ast.walk(tree):
         for root, role in _roots(node):
@@ -204,6 +215,10 @@ def _roots(node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
         case ast.Call() if ast.unparse(node.func).rpartition(".")[2] in _TYPE_FUNCTIONS:
             for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
                 yield argument, "type"
+        case ast.Call(args=[ast.Constant() as argument, *_]) if (
+            ast.unparse(node.func).rpartition(".")[2] not in _MODULE_FUNCTIONS
+        ):
+            yield argument, "argument"
         case ast.Expr(value=ast.Constant()):
             yield node.value, "prose"
         case _:
@@ -238,6 +253,18 @@ def _comments(text: str, places: _Places) -> Iterator[_Span]:
                 yield places.of_token(token)
     except (tokenize.TokenError, SyntaxError):
         return
+
+
+def _in_dotted(
+    text: str, dotted: re.Pattern[str], old: str, new: str, namesakes: frozenset[str], *, is_code: bool
+) -> str:
+    """Rename dotted names; one that is a module's too only where it can be nothing else, as in what a test patches."""
+
+    def written(match: re.Match[str]) -> str:
+        is_module = match.group() in namesakes and (not is_code or text[match.end() : match.end() + 1] == ".")
+        return match.group() if is_module else match.group()[: -len(old)] + new
+
+    return dotted.sub(written, text)
 
 
 def _in_prose(text: str, bare: re.Pattern[str], old: str, new: str) -> str:

@@ -131,7 +131,7 @@ class _Owners:
     def __init__(self, workspace: Workspace, target: Target, changes: ChangeSet) -> None:
         self._modules, self._classes = Modules(workspace), Classes(workspace)
         owner = target.symbol.rpartition(".")[0]
-        self._home = target.source.path
+        self._home, self._name = target.source.path, target.name
         home = self._modules.name(self._home)
         self._owner = Class(target.source.path, owner) if owner else None
         self._reached: Collection[str] = passing_modules(self._modules, home, target.name, changes) if not owner else ()
@@ -142,8 +142,10 @@ class _Owners:
         return any(name.partition(".")[0] == dotted.partition(".")[0] for name in self._modules.paths)
 
     def has_path(self, dotted: str) -> bool:
-        """Tell if a dotted path is one of the modules or classes that have the definition."""
-        return self._is_owner(self._classes.of_path(dotted)) if self._owner is not None else dotted in self._reached
+        """Tell if a dotted path is one of the modules or classes that have the definition, and no module its name."""
+        if self._owner is not None:
+            return self._is_owner(self._classes.of_path(dotted))
+        return dotted in self._reached and f"{dotted}.{self._name}" not in self._modules.paths
 
     def has(self, path: str, tree: ast.Module, node: ast.expr) -> bool:
         """Tell if an expression of a file is a module or class that has the definition, or an object of the class."""

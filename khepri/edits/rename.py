@@ -15,7 +15,7 @@ from khepri.edits.class_relations import Classes, relatives, sharing_classes
 from khepri.edits.composed_names import notes_on_composed
 from khepri.edits.filled_texts import notes_on_filled, notes_on_shown
 from khepri.edits.foreign import Foreign
-from khepri.edits.handed_modules import notes_on_handed
+from khepri.edits.handed_modules import notes_on_aliased, notes_on_handed
 from khepri.edits.hidden_modules import refuse_hidden_modules
 from khepri.edits.imports import Modules, check_imports, check_passed_on
 from khepri.edits.known_uses import KnownUses
@@ -235,6 +235,7 @@ def _renamed(
         notes.append(f"{shown(loaded)} loads {module} by a text and may have {old} from there, which was left")
     if target is not None and "." not in target.symbol:
         notes += notes_on_handed(workspace, changes, module, old)
+        notes += notes_on_aliased(workspace, changes, old)
     elsewhere = (
         note_on_name(workspace, changes, module, old)
         if target is not None

@@ -17,10 +17,13 @@ from rope.base.exceptions import RopeError
 from rope.base.fscommands import unicode_to_file_data
 from rope.base.prefs import ImportPrefs, Prefs
 from rope.base.project import Project
+from rope.base.pycore import _ModuleCache
+from rope.base.pyobjectsdef import PyPackage
 
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
 from khepri.edits.locate import Target, name_offset
+from khepri.edits.package_names import PackageNames
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.workspace import Workspace
 from khepri.errors import ToolError
@@ -71,8 +74,25 @@ class _Standstill:
         return (0.0, 0)
 
 
+class _Package(PyPackage):  # type: ignore[misc]
+    """A package with what its ``__init__.py`` binds, where rope has the modules of these names."""
+
+    def _create_structural_attributes(self) -> dict[str, object]:
+        names = self.pycore.project.package_names.over_modules(f"{self.resource.path}/__init__.py")
+        return {name: each for name, each in super()._create_structural_attributes().items() if name not in names}
+
+
+class _Modules(_ModuleCache):  # type: ignore[misc]
+    def get_pymodule(self, resource: "Resource", force_errors: bool = False) -> object:
+        if resource.is_folder() and resource not in self.module_map:
+            self.module_map[resource] = _Package(self.pycore, resource, force_errors=force_errors)
+            self.observer.add_resource(resource)
+        return super().get_pymodule(resource, force_errors)
+
+
 class _Project(Project):  # type: ignore[misc]
     def __init__(self, workspace: Workspace, hides_async: bool) -> None:
+        self.package_names = PackageNames(workspace)
         self._visible = [path for path in workspace.files() if path.endswith(".py")]
         self._namespaces = workspace.namespaces
         super().__init__(str(workspace.repository.root), fscommands=_ReadOnly(workspace, hides_async), ropefolder=None)
@@ -94,6 +114,7 @@ class _Project(Project):  # type: ignore[misc]
     def _init_other_parts(self) -> None:
         super()._init_other_parts()
         self.pycore.observer.timekeeper = _Standstill()
+        self.pycore.module_cache = _Modules(self.pycore)
 
     def _init_source_folders(self) -> None:
         """Nothing: where modules are looked for is told by ``get_source_folders``."""

@@ -47,8 +47,13 @@ def rename_found(
     def parameters(text: str) -> ParameterScopes:
         return ParameterScopes(text, old)
 
-    def refuse_parameter(occurrence: "Occurrence") -> bool | None:
+    is_module = refactoring._is_renaming_a_module()
+
+    def refuse_other(occurrence: "Occurrence") -> bool | None:
         text, place = occurrence.tools.pymodule.source_code, occurrence.get_word_range()[0]
+        # ``import pkg.retry`` loads the module, whatever else the package has by that name.
+        if not is_module and occurrence.tools.word_finder.is_import_statement(occurrence.offset):
+            return False
         found = parameters(text)
         # What is passed by name is a parameter of what is called, whatever is called so around it.
         is_passed = found.is_keyword(place) and not is_field and not copies_with(text, place)
@@ -73,7 +78,7 @@ def rename_found(
         instance=refactoring.old_instance,
         in_hierarchy=in_hierarchy and refactoring.is_method(),
     )
-    finder.filters.insert(0, refuse_parameter)
+    finder.filters.insert(0, refuse_other)
     finder.filters.append(tell_left)
     changes = ChangeSet(f"Renaming <{old}> to <{new_name}>")
     for file in [refactoring.resource] if _is_local(refactoring.old_pyname) else files:

@@ -51,6 +51,9 @@ def with_mentions(
         starred = star_passers(workspace, names, modules, old)
         _refuse_hiding(target, new, starred)
         modules |= starred
+    namesakes = (
+        frozenset(f"{each}.{old}" for each in modules) & names.paths.keys() if target is not None else frozenset()
+    )
     for file in workspace.files():
         if not file.endswith(".py"):
             continue
@@ -64,7 +67,7 @@ def with_mentions(
         text = decode(data).text
         is_changed = change is not None and file not in keeping
         is_bound = target is not None and (is_changed or names.name(file) in starred)
-        renamed = rename_mentions(text, old, new, modules=modules, is_bound=is_bound)
+        renamed = rename_mentions(text, old, new, modules=modules, is_bound=is_bound, namesakes=namesakes)
         if is_bound:
             then = decode(before).text if before is not None else text
             renamed = with_class_reads(then, renamed, old, new, is_member=False)
