@@ -1,6 +1,8 @@
 """Puts a change before the user in a terminal: a coloured diff, and y, n, s, e or q."""
 
+import signal
 import sys
+from collections.abc import Callable
 from typing import Final
 
 from rich.console import Console
@@ -16,6 +18,25 @@ from khepri.tui.editor import edit_change
 
 _QUESTION: Final = "Write it? [y]es, [n]o, [s]ome of it, [e]dit, [q]uit: "
 _STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def decide(changes: ChangeSet, console: Console, cancel: Callable[[], None]) -> Decision | None:
+    """Ask about a change while a task waits, and return what the user decides; the main thread.
+
+    Args:
+        changes: What is proposed.
+        console: Where it is shown.
+        cancel: Called when the user interrupts instead of answering, which ends the task; None is returned then.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return ask_about(changes, console)
+    except KeyboardInterrupt:
+        console.print()
+        cancel()
+        return None
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def ask_about(changes: ChangeSet, console: Console) -> Decision:

@@ -6,7 +6,7 @@ Nothing is ever drawn over: what was printed stays, and each thing is said once.
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -46,7 +46,7 @@ from khepri.agent.words import (
     summarize,
 )
 from khepri.cli import exits
-from khepri.cli.change_input import ask_about
+from khepri.cli.change_input import decide
 from khepri.cli.config import as_answer
 from khepri.cli.interactive import check_machine, open_conversation
 from khepri.cli.spoken import spoken
@@ -62,6 +62,7 @@ from khepri.tui.pastes import attachments_of, missing_pastes
 from khepri.tui.terminal_guard import guarded_terminal
 
 _PROMPT: Final = "\nyou> "
+_LEAVES: Final = "Press Ctrl-C again to leave."
 _PROGRESS_S: Final = 10.0
 _LEAST_PROGRESS_S: Final = 2.0
 
@@ -96,6 +97,7 @@ class _Talk:
         self._conversation = conversation
         self._loaded = loaded
         self._has_quit = False
+        self._was_interrupted = False
         self._history = ComposerHistory(paths.composer_history_file())
 
     def run(self) -> None:
@@ -104,42 +106,60 @@ class _Talk:
         if self._conversation.history.turns:
             self._retell()
             self._say_note()
-        was_interrupted = False
         while not self._has_quit:
             try:
                 line = _read()
+                self._was_interrupted = False
+                self._obey(line)
             except EOFError:
                 return
             except KeyboardInterrupt:
-                if was_interrupted:
+                if self._was_interrupted:
                     _say("")
                     return
                 # Without the app's clock: whom a program reads to hears of it seconds later.
-                was_interrupted = True
-                _say("\nPress Ctrl-C again to leave.")
-                continue
-            was_interrupted = False
-            if not line.strip():
-                continue
-            if sys.stdin.isatty():
-                self._history.add(line.strip())
-            try:
-                self._take(line)
-            except (KhepriError, OSError) as error:
-                _say_error(error)
+                self._was_interrupted = True
+                _say(f"\n{_LEAVES}")
+
+    def _obey(self, line: str) -> None:
+        if not line.strip():
+            return
+        if sys.stdin.isatty():
+            self._history.add(line.strip())
+        try:
+            self._take(line)
+        except (KhepriError, OSError) as error:
+            _say_error(error)
+        if self._was_interrupted:
+            _say(_LEAVES)
+
+    def _note_interrupt(self) -> None:
+        """Take the first interrupt as one that stops what runs.
+
+        Raises:
+            KeyboardInterrupt: It is the second one.
+        """
+        if self._was_interrupted:
+            raise KeyboardInterrupt
+        self._was_interrupted = True
 
     def _take(self, line: str) -> None:
         if commands.is_command(line):
             outcome = commands.run_command(self._conversation, line)
             self._fulfil(outcome)
             if outcome.task is not None:
-                _follow(outcome.task)
+                self._follow(outcome.task)
             return
         if line.startswith("!"):
             if not line[1:].strip():
                 raise UsageError("there is no command", "such as: !git status")
             cancelled = threading.Event()
-            with interrupt_calls(cancelled.set):
+
+            def stop_command() -> None:
+                self._note_interrupt()
+                cancelled.set()
+
+            with interrupt_calls(stop_command):
                 ran = self._conversation.run_shell(line[1:].strip(), cancelled)
             if cancelled.is_set() and _shows_interrupts():
                 _say("")
@@ -152,9 +172,29 @@ class _Talk:
             raise UsageError(f"the text of {' and '.join(missing)} is not kept", "paste it again; nothing was sent")
         task = self._conversation.submit(Question(line, attachments_of(pastes), mentions))
         self._say_note()
-        _follow(task)
+        self._follow(task)
         if self._conversation.problem:
             _say(f"warning: {self._conversation.problem}")
+
+    def _follow(self, task: Task) -> None:
+        """Print what happens until the task ends; Ctrl-C stops it."""
+
+        def stop() -> None:
+            self._note_interrupt()
+            printer.is_within_line |= _shows_interrupts()
+            task.cancel()
+
+        printer = _Printer(stop)
+        with interrupt_calls(stop):
+            try:
+                for event in task.events():
+                    printer.handle(event)
+            except CancelledError:
+                printer.end_line()
+                _say("stopped")
+            except KhepriError as error:
+                printer.end_line()
+                _say_error(error)
 
     def _fulfil(self, outcome: Outcome) -> None:
         match outcome.wish:
@@ -206,30 +246,15 @@ class _Talk:
                 _say(turn.ending)
 
 
-def _follow(task: Task) -> None:
-    """Print what happens until the task ends; Ctrl-C stops it."""
-    printer = _Printer()
-
-    def stop() -> None:
-        printer.is_within_line |= _shows_interrupts()
-        task.cancel()
-
-    with interrupt_calls(stop):
-        try:
-            for event in task.events():
-                printer.handle(event)
-        except CancelledError:
-            printer.end_line()
-            _say("stopped")
-        except KhepriError as error:
-            printer.end_line()
-            _say_error(error)
-
-
 class _Printer:
-    """Prints the events of one task, each thing once."""
+    """Prints the events of one task, each thing once.
 
-    def __init__(self) -> None:
+    Args:
+        stop: Called when the user interrupts a review, which ends the task.
+    """
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        self._stop = stop
         self._said_s = 0.0
         self.is_within_line = False
         """True if something stands on the last line."""
@@ -257,7 +282,9 @@ class _Printer:
                 self._say(f"step {number} of {total}: {text}")
             case ReviewRequested(review):
                 self.end_line()
-                review.answer(ask_about(review.changes, Console(stderr=True)))
+                decision = decide(review.changes, Console(stderr=True), self._stop)
+                if decision is not None:
+                    review.answer(decision)
             case ChangesApplied(_, changes):
                 self._say(f"wrote {counted(len(changes.files), 'file')}; /undo takes it back")
             case CheckFinished(command, _, summary, output):

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -32,7 +31,7 @@ from khepri.agent.session import Session
 from khepri.agent.task import Instruction
 from khepri.cli import exits, interrupts
 from khepri.cli.ask import draft_model_of, model_of
-from khepri.cli.change_input import ask_about
+from khepri.cli.change_input import decide
 from khepri.cli.check_choice import chosen_checks
 from khepri.cli.patch_output import write_patch
 from khepri.cli.render import ProgressLine
@@ -164,15 +163,7 @@ class _View:
         """Ask about a change; None if the user interrupted, which ends the task."""
         if not sys.stdin.isatty():
             return Decision.reject()
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)
-        try:
-            return ask_about(changes, self._console)
-        except KeyboardInterrupt:
-            self._console.print()
-            self._cancel()
-            return None
-        finally:
-            signal.signal(signal.SIGINT, before)
+        return decide(changes, self._console, self._cancel)
 
     def _say(self, *lines: str) -> None:
         self._progress.close()

@@ -3,15 +3,19 @@
 import json
 import signal
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from khepri.agent.conversation import Conversation
-from khepri.agent.events import AnswerDelta, Event, Finished, Notice, Timing, Usage
+from khepri.agent.events import AnswerDelta, Event, Finished, Notice, ReviewRequested, Timing, Usage
 from khepri.cli import plain
 from khepri.config import Config, Loaded
+from khepri.edits.change import FileChange, change_set
+from khepri.edits.checks import CheckOutcome
+from khepri.edits.review import Review
 from khepri.errors import CancelledError
 from khepri.repo.root import Repository
 from tests.support.command import Command
@@ -110,11 +114,15 @@ def test_the_machine_is_checked_with_the_model_of_the_conversation(khepri: Comma
     assert "examining" not in said
 
 
-@pytest.mark.usefixtures("own_folders")
-def test_a_second_interrupt_at_the_prompt_leaves_unless_something_was_sent_between(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    typed = iter([None, "/nothing", None, None, "never read"])
+@pytest.fixture
+def sitting(own_folders: object, tmp_path: Path) -> plain._Talk:
+    conversation = Conversation(Repository.open(tmp_path), Config(), lambda name: pytest.fail(name))
+    return plain._Talk(conversation, Loaded(Config(), {}))
+
+
+def type_lines(monkeypatch: pytest.MonkeyPatch, *lines: str | None) -> Iterator[str | None]:
+    """Let these lines be typed, and return those that are not read yet; None is an interrupt."""
+    typed = iter(lines)
 
     def read(prompt: str) -> str:
         line = next(typed)
@@ -123,11 +131,95 @@ def test_a_second_interrupt_at_the_prompt_leaves_unless_something_was_sent_betwe
         return line
 
     monkeypatch.setattr("builtins.input", read)
-    repository = Repository.open(tmp_path)
-    conversation = Conversation(repository, Config(), lambda name: pytest.fail(name))
-    plain._Talk(conversation, Loaded(Config(), {})).run()
+    return typed
+
+
+def test_a_second_interrupt_at_the_prompt_leaves_unless_something_was_sent_between(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, sitting: plain._Talk
+) -> None:
+    typed = type_lines(monkeypatch, None, "/nothing", None, None, "never read")
+    sitting.run()
     assert next(typed) == "never read"
     assert capsys.readouterr().out.count("Press Ctrl-C again to leave.") == 2
+
+
+def interrupted_answer(*_: object) -> "Told":
+    def events() -> Iterator[Event]:
+        signal.raise_signal(signal.SIGINT)
+        yield ended("interrupted")
+
+    return Told(events())
+
+
+def interrupted_command(command: str, cancelled: threading.Event) -> CheckOutcome:
+    signal.raise_signal(signal.SIGINT)
+    assert cancelled.is_set()
+    return CheckOutcome(command, False, "stopped", "", 1.0, "")
+
+
+def interrupted_review(*_: object) -> "Told":
+    def events() -> Iterator[Event]:
+        yield ReviewRequested(Review(change_set("a", [FileChange("a", b"", b"1\n")])))
+        yield ended("interrupted")
+
+    return Told(events())
+
+
+@pytest.mark.parametrize(
+    ("works", "line", "does"),
+    [
+        ("submit", "Why?", interrupted_answer),
+        ("run_shell", "!sleep 20", interrupted_command),
+        ("submit", "Change it.", interrupted_review),
+    ],
+)
+def test_an_interrupt_that_stops_what_runs_is_the_first_of_the_two_that_leave(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    sitting: plain._Talk,
+    works: str,
+    line: str,
+    does: Callable[..., object],
+) -> None:
+    def interrupt() -> str:
+        signal.raise_signal(signal.SIGINT)
+        return "y\n"
+
+    monkeypatch.setattr(sitting._conversation, works, does)
+    monkeypatch.setattr(sys.stdin, "readline", interrupt)
+    typed = type_lines(monkeypatch, line, None, "never read")
+    sitting.run()
+    assert next(typed) == "never read"
+    said = capsys.readouterr().out
+    assert "stopped" in said
+    assert said.count("Press Ctrl-C again to leave.") == 1
+
+    typed = type_lines(monkeypatch, line, "/nothing", line, "/quit", "never read")
+    sitting.run()
+    assert next(typed) == "never read"
+
+
+def test_a_second_interrupt_before_the_first_has_stopped_the_answer_leaves(
+    monkeypatch: pytest.MonkeyPatch, sitting: plain._Talk
+) -> None:
+    def events() -> Iterator[Event]:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        yield ended("interrupted")
+
+    monkeypatch.setattr(sitting._conversation, "submit", lambda question: Told(events()))
+    typed = type_lines(monkeypatch, "Why?", "never read")
+    sitting.run()
+    assert next(typed) == "never read"
+
+
+def test_an_interrupt_of_a_command_that_looks_at_the_machine_does_not_leave(
+    monkeypatch: pytest.MonkeyPatch, sitting: plain._Talk
+) -> None:
+    monkeypatch.setattr(plain, "check_machine", lambda conversation: signal.raise_signal(signal.SIGINT))
+    typed = type_lines(monkeypatch, "/doctor", "/nothing", "/quit", "never read")
+    sitting.run()
+    assert next(typed) == "never read"
 
 
 class Told:
@@ -150,7 +242,11 @@ def ended(stop_reason: str) -> Finished:
 
 @pytest.mark.parametrize(("is_terminal", "said"), [(True, "\nstopped\n"), (False, "stopped\n")])
 def test_what_follows_an_interrupt_that_the_terminal_shows_begins_a_line(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, is_terminal: bool, said: str
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    sitting: plain._Talk,
+    is_terminal: bool,
+    said: str,
 ) -> None:
     monkeypatch.setattr(sys.stdin, "isatty", lambda: is_terminal)
 
@@ -159,7 +255,7 @@ def test_what_follows_an_interrupt_that_the_terminal_shows_begins_a_line(
         yield ended("interrupted")
 
     task = Told(events())
-    plain._follow(task)  # type: ignore[arg-type]
+    sitting._follow(task)  # type: ignore[arg-type]
     assert task.was_cancelled
     assert capsys.readouterr().out.startswith(said)
 
@@ -168,13 +264,13 @@ def test_what_follows_an_interrupt_that_the_terminal_shows_begins_a_line(
     ("stop_reason", "said"), [("max_tokens", "ask for what is missing"), ("context_full", "/compact makes room")]
 )
 def test_an_answer_that_was_cut_says_how_to_go_on(
-    capsys: pytest.CaptureFixture[str], stop_reason: str, said: str
+    capsys: pytest.CaptureFixture[str], sitting: plain._Talk, stop_reason: str, said: str
 ) -> None:
-    plain._follow(Told(iter([ended(stop_reason)])))  # type: ignore[arg-type]
+    sitting._follow(Told(iter([ended(stop_reason)])))  # type: ignore[arg-type]
     assert said in capsys.readouterr().out
 
 
-def test_what_is_said_within_an_answer_begins_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_said_within_an_answer_begins_a_line(capsys: pytest.CaptureFixture[str], sitting: plain._Talk) -> None:
     def events() -> Iterator[Event]:
         yield AnswerDelta("is a class that", 4, 1.0)
         yield Notice("the answer was cut")
@@ -183,7 +279,7 @@ def test_what_is_said_within_an_answer_begins_a_line(capsys: pytest.CaptureFixtu
         yield AnswerDelta("half", 7, 1.0)
         raise CancelledError("stopped")
 
-    plain._follow(Told(events()))  # type: ignore[arg-type]
+    sitting._follow(Told(events()))  # type: ignore[arg-type]
     assert capsys.readouterr().out == (
         "is a class that\nnote: the answer was cut\ngoes on\nnote: all of it is there\nhalf\nstopped\n"
     )
