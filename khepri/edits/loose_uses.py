@@ -17,6 +17,8 @@ from khepri.edits.inline_calls import end_of
 from khepri.edits.locate import Target, find_python
 from khepri.edits.namesakes import Namesakes
 from khepri.edits.overloads import definitions_of_one
+from khepri.edits.own_calls import OwnCalls
+from khepri.edits.passed_keys import may_pass
 from khepri.edits.refusal import EditRefusedError
 from khepri.edits.rename_notes import shown
 from khepri.edits.workspace import Workspace
@@ -52,10 +54,13 @@ def notes_on_loose_uses(
             if isinstance(node, ast.Name | ast.Attribute) and end_of(node) in meant and isinstance(node.ctx, ast.Load):
                 call = parent if isinstance(parent, ast.Call) else None
                 if call is not None and call.func is node:
-                    forwarded += [f"{path}:{node.lineno}"] * _passes_all(call)
+                    forwarded += [f"{path}:{node.lineno}"] * may_pass(call, name)
                 elif (is_passed and not is_builder(target)) or (call is not None and _names(call, name)):
                     handed.append(f"{path}:{node.lineno}")
-        forwarded += [f"{path}:{line}" for line in _super_calls(tree, target) if is_builder(target)]
+        forwarded += [f"{path}:{line}" for line in _super_calls(tree, target, name) if is_builder(target)]
+    if is_builder(target):
+        own = OwnCalls(workspace, changes, target).calls(with_bases=True)
+        forwarded += [f"{path}:{call.lineno}" for path, call in own if may_pass(call, name)]
     notes = []
     if (decorators := _taking_it(target)) and is_passed:
         notes.append(f"{target.label} is handed on to {', '.join(decorators)}: see that nothing passes {name} there")
@@ -78,8 +83,8 @@ def forwarding(workspace: Workspace, changes: ChangeSet, target: Target, name: s
         named = (
             each for each in calls if isinstance(each.func, ast.Name | ast.Attribute) and end_of(each.func) in meant
         )
-        found += [f"{path}:{each.lineno}" for each in named if _passes_all(each)]
-        found += [f"{path}:{line}" for line in _super_calls(tree, target) if is_builder(target)]
+        found += [f"{path}:{each.lineno}" for each in named if may_pass(each, name)]
+        found += [f"{path}:{line}" for line in _super_calls(tree, target, name) if is_builder(target)]
     return _on_forwarding(found, target, name)
 
 
@@ -185,17 +190,13 @@ def _taking_it(target: Target) -> list[str]:
     return [f"@{ast.unparse(each)[:60]}" for each, func in called.items() if _last(func) not in _HARMLESS]
 
 
-def _passes_all(call: ast.Call) -> bool:
-    return any(each.arg is None for each in call.keywords)
-
-
 def _names(call: ast.Call, name: str) -> bool:
     """Return True if a call passes something by a name, or a dictionary with it."""
     texts = (node.value for node in ast.walk(call) if isinstance(node, ast.Constant))
     return any(each.arg == name for each in call.keywords) or name in texts
 
 
-def _super_calls(tree: ast.Module, target: Target) -> list[int]:
+def _super_calls(tree: ast.Module, target: Target, name: str) -> list[int]:
     """Return the lines where classes below the one of a constructor pass ``**`` to it."""
     owner = target.symbol.rpartition(".")[0].rpartition(".")[2]
     classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
@@ -203,7 +204,7 @@ def _super_calls(tree: ast.Module, target: Target) -> list[int]:
     while new := {each.name for each in classes if below & {_last(base) for base in each.bases}} - below:
         below |= new
     calls = (node for each in classes if each.name in below for node in ast.walk(each) if isinstance(node, ast.Call))
-    return [call.lineno for call in calls if _last(call.func) == target.name and _passes_all(call)]
+    return [call.lineno for call in calls if _last(call.func) == target.name and may_pass(call, name)]
 
 
 def _last(node: ast.expr) -> str:

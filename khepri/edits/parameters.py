@@ -5,7 +5,7 @@ keyword-only parameters, so the text is edited here, at the places that ``ast`` 
 """
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from khepri.edits.calls import calls_of
@@ -16,13 +16,14 @@ from khepri.edits.class_relations import relatives
 from khepri.edits.decorated_parameters import is_asked_for, places_in_cases, refuse_named
 from khepri.edits.families import family_of
 from khepri.edits.filled_texts import notes_on_shown
-from khepri.edits.found_calls import classes_below, found_calls, found_uses, is_builder
+from khepri.edits.found_calls import classes_below, found_calls, found_uses
 from khepri.edits.imports import check_imports
 from khepri.edits.locate import Target, find_python, read_source
 from khepri.edits.loose_uses import notes_on_loose_uses, with_partials
 from khepri.edits.outside_bases import check_outside_parameter
 from khepri.edits.overloads import definitions_of_one
 from khepri.edits.parameter_docs import with_described
+from khepri.edits.passed_keys import passed_places
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename import Refactoring, check_name, refuse_special
 from khepri.edits.rename_notes import shown
@@ -154,12 +155,12 @@ def rename_parameter(workspace: Workspace, path: str, symbol: str, old: str, new
             for used_path, place in found_uses(forked, each, old):
                 uses.setdefault(used_path, set()).add(place)
             uses.setdefault(each.target.source.path, set()).update(places_in_cases(each, old))
-        if is_builder(target) and any(old in each.keywords for each in definitions):
-            # What rope does not follow: ``cls(...)``.
-            for called_path, opening in found_calls(forked, definitions[0].target):
+        if any(old in each.keywords for each in definitions):
+            # What rope does not follow: ``cls(...)``, and keys behind ``**``.
+            for called_path, openings in _calls_by_path(forked, definitions[0].target):
                 text = read_source(forked, called_path).text
-                if (named := _passed(text, split_arguments(text, opening + 1), old)) is not None:
-                    uses.setdefault(called_path, set()).add(named)
+                if named := passed_places(text, openings, old):
+                    uses.setdefault(called_path, set()).update(named)
         return _edited(
             forked,
             {used: [Edit(place, place + len(old), new) for place in places] for used, places in uses.items()},
@@ -246,10 +247,12 @@ def _outer(edits: list[Edit]) -> list[Edit]:
     ]
 
 
-def _passed(text: str, pieces: list[tuple[int, int]], name: str) -> int | None:
-    """Return where an argument is passed by its name."""
-    found = (re.compile(rf"\s*({re.escape(name)})\s*=(?!=)").match(text, *piece) for piece in pieces)
-    return next((match.start(1) for match in found if match), None)
+def _calls_by_path(workspace: Workspace, target: Target) -> Iterable[tuple[str, set[int]]]:
+    """Return where the brackets of the calls of a function open, in each file that has some."""
+    found: dict[str, set[int]] = {}
+    for path, opening in found_calls(workspace, target):
+        found.setdefault(path, set()).add(opening)
+    return found.items()
 
 
 def _argument_removal(

@@ -24,6 +24,7 @@ from khepri.edits.look_alikes import notes_on_look_alikes
 from khepri.edits.other_files import note_on_module, note_on_name
 from khepri.edits.outside_bases import check_outside
 from khepri.edits.overriding import check_no_override
+from khepri.edits.own_calls import notes_on_made
 from khepri.edits.own_names import notes_on_own_name
 from khepri.edits.private_names import is_inside_owner, is_private
 from khepri.edits.reflection import loaded_uses
@@ -106,6 +107,8 @@ def _in_family(workspace: Workspace, target: Target, new_name: str) -> Refactori
     notes = (*notes, *notes_on_look_alikes(classes, target, others))
     if target.is_member:
         notes = (*notes, *notes_on_filled(workspace, changes, target.name, new_name))
+        if is_field(target):
+            notes = (*notes, *notes_on_made(workspace, changes, target, new_name))
     notes = (
         *notes,
         *notes_on_shown(changes, new_name),

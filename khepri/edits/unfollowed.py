@@ -13,9 +13,11 @@ from khepri.edits.class_patterns import with_class_patterns
 from khepri.edits.exact import replace_text
 from khepri.edits.fixtures import is_fixture, with_fixture_uses
 from khepri.edits.imports import Modules, passing_modules, star_passers
+from khepri.edits.inline_calls import end_of
 from khepri.edits.locate import Target, find_target
 from khepri.edits.mentions import public_names, rename_mentions
 from khepri.edits.namesakes import Namesakes
+from khepri.edits.own_calls import OwnCalls
 from khepri.edits.private_names import refuse_outside_uses, with_outside_names
 from khepri.edits.reflection import with_named_uses
 from khepri.edits.refusal import EditRefusedError, Refusal
@@ -108,12 +110,15 @@ def _with_arguments(workspace: Workspace, changes: ChangeSet, target: Target, ne
     files = {change.path: change for change in changes.files}
     after = {change.path: change.after for change in changes.files}
     made = Namesakes(workspace, find_target(target.source, target.symbol.rpartition(".")[0]), after)
-    for path in made.paths:
+    ends = {path: {*made.places(path)} for path in made.paths}
+    for path, call in OwnCalls(workspace, changes, target).calls():
+        ends.setdefault(path, set()).add(end_of(call.func))
+    for path, found in ends.items():
         change = files.get(path)
         before = change.before if change is not None else workspace.read(path)
         data = change.after if change is not None else before
         if data is not None:
-            text = rename_keywords(decode(data).text, {*made.places(path)}, target.name, new)
+            text = rename_keywords(decode(data).text, found, target.name, new)
             files[path] = FileChange(path, before, replace_text(data, text))
     return change_set(changes.title, files.values())
 

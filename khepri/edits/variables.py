@@ -7,6 +7,7 @@ from typing import Final
 
 from khepri.edits.class_bodies import replace_names
 from khepri.edits.locate import Source, Target, find_target
+from khepri.edits.passed_keys import passed_names
 from khepri.edits.refusal import EditRefusedError, Refusal
 
 _MAKERS: Final = frozenset(
@@ -91,22 +92,11 @@ def rename_keywords(text: str, ends: set[tuple[int, int]], old: str, new: str) -
     places = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Call) and (node.func.end_lineno, node.func.end_col_offset) in ends:
-            for keyword in _passed(node):
-                if keyword.arg == old:
-                    start, line = keyword.col_offset, keyword.lineno
-                    end = start + len(old.encode())
-                    places.append(ast.Name(old, lineno=line, col_offset=start, end_lineno=line, end_col_offset=end))
+            for each in passed_names(node, old):
+                start, line = each.col_offset + isinstance(each, ast.Constant), each.lineno
+                end = start + len(old.encode())
+                places.append(ast.Name(old, lineno=line, col_offset=start, end_lineno=line, end_col_offset=end))
     return replace_names(text, places, new)
-
-
-def _passed(call: ast.Call) -> Iterator[ast.keyword]:
-    """Yield what a call passes by a name, also by ``**dict(name=1)``."""
-    for each in call.keywords:
-        match each:
-            case ast.keyword(arg=None, value=ast.Call(func=ast.Name(id="dict")) as inner):
-                yield from _passed(inner)
-            case _:
-                yield each
 
 
 def copies_with(text: str, place: int) -> bool:
