@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Mapping
 
-from khepri.agent.events import ChangesApplied, CheckFinished, Compacting, Finished, ToolFinished
+from khepri.agent.events import ChangesApplied, CheckFinished, Compacted, Compacting, Finished, ToolFinished
 from khepri.agent.protocol import ToolCall
 from khepri.edits.patch import patch_of
 from khepri.errors import KhepriError, is_disk_full
@@ -74,6 +74,13 @@ def describe_compacting(event: Compacting) -> str:
             f"and the context holds {event.context_tokens:,}"
         )
     return f"summarising what was said: it takes {event.prompt_tokens:,} of {event.context_tokens:,} tokens"
+
+
+def describe_compacted(event: Compacted) -> str:
+    """Return how long a summary is; what stands before the conversation is told beside it once more."""
+    return (
+        f"the conversation is a summary of {event.after_tokens:,} tokens now; the context held {event.before_tokens:,}"
+    )
 
 
 def describe_end(outcome: str) -> str:

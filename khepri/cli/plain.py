@@ -38,6 +38,7 @@ from khepri.agent.listings import commands_text, models_text, sessions_text, sta
 from khepri.agent.task import Question, Task
 from khepri.agent.words import (
     describe_call,
+    describe_compacted,
     describe_compacting,
     describe_cut,
     describe_end,
@@ -272,8 +273,8 @@ class _Printer:
                 self._say(f"note: {text}")
             case Compacting():
                 self._say(describe_compacting(event))
-            case Compacted(summary, _, before, after):
-                self._say(f"{before:,} tokens became {after:,}:\n{summary.rstrip()}")
+            case Compacted():
+                self._say(f"{describe_compacted(event)}:\n{event.summary.rstrip()}")
             case AnswerDelta(text):
                 self._write(printable(text))
             case PlanMade(steps):

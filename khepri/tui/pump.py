@@ -30,6 +30,7 @@ from khepri.agent.words import (
     describe_call,
     describe_changes,
     describe_check,
+    describe_compacted,
     describe_compacting,
     describe_cut,
     describe_end,
@@ -120,10 +121,10 @@ class Pump:
                 self._is_summarising = True
                 self._transcript.add(NoteEntry(describe_compacting(event)))
                 self._status.change(activity="summarising")
-            case Compacted(summary, _, before, after):
+            case Compacted():
                 self._is_summarising = False
-                self._transcript.add(SummaryEntry(summary))
-                self._transcript.add(NoteEntry(f"{before:,} tokens became {after:,}"))
+                self._transcript.add(SummaryEntry(event.summary))
+                self._transcript.add(NoteEntry(describe_compacted(event)))
             case Finished():
                 self._finish(event)
             case Failed(error):
