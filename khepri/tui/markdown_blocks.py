@@ -90,7 +90,7 @@ class MarkdownBlocks:
             return
         if self._lines and self._begins_block(line):
             self._finish(finished)
-        elif self._chars > _MOST_TEXT_CHARS or len(self._lines) >= _MOST_TEXT_LINES:
+        elif self._is_long_before(line):
             head = self._table_head()
             self._finish(finished, continues=True)
             self._lines += head
@@ -100,6 +100,11 @@ class MarkdownBlocks:
     def _begins_block(self, line: str) -> bool:
         """True if a line after a blank one starts something new; indented lines go on with the list above them."""
         return bool(line.strip()) and not self._lines[-1].strip() and not line.startswith((" ", "\t"))
+
+    def _is_long_before(self, line: str) -> bool:
+        """True if there is too much to draw at once; twice as much may be, where a line goes on with a list's item."""
+        more = 2 if line.startswith((" ", "\t")) else 1
+        return self._chars > more * _MOST_TEXT_CHARS or len(self._lines) >= more * _MOST_TEXT_LINES
 
     def _table_head(self) -> list[str]:
         """Return the head of the table that is being written, for its next piece to begin with; none without one."""

@@ -64,6 +64,13 @@ def test_a_loose_list_stays_together_where_its_items_are_indented() -> None:
     assert cut("- one\n\n  more of one\n\nAfter.") == [Piece("- one\n\n  more of one"), Piece("After.")]
 
 
+def test_a_long_list_is_cut_between_its_own_items_not_between_those_inside_one() -> None:
+    item = "- outer\n" + "".join(f"    - inner {number}\n" for number in range(6))
+    pieces = cut(item * 40)
+    assert len(pieces) > 2
+    assert all(piece.source.startswith("- outer") for piece in pieces)
+
+
 def test_no_piece_of_a_very_long_answer_is_long() -> None:
     table = "| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 3000
     wide = f"{'| h ' * 60}|\n{'|---' * 60}|\n" + f"{'| 1 ' * 60}|\n" * 200
