@@ -46,7 +46,7 @@ def notes_on_composed(
         tree = parsed(data) or ast.Module([], [])
         found = {
             node.lineno
-            for node, owner, pattern in _asked(tree)
+            for node, owner, pattern in asked_names(tree)
             if re.fullmatch(pattern, target.name)
             and owners.may_be(path, tree, owner, is_telling=len(pattern.replace(".*", "")) >= _LEAST)
         }
@@ -59,13 +59,13 @@ def notes_on_composed(
     )
 
 
-def _asked(tree: ast.Module) -> Iterator[tuple[ast.expr, ast.expr | None, str]]:
+def asked_names(tree: ast.Module) -> Iterator[tuple[ast.expr, ast.expr | None, str]]:
     """Yield where an attribute is asked for by a composed name: the place, of what, and the pattern of the name."""
     for scope in (node for node in ast.walk(tree) if isinstance(node, (ast.Module, *_FUNCTIONS))):
         composed = {
             name.id: pattern
             for node in ast.walk(scope)
-            if isinstance(node, ast.Assign) and (pattern := _pattern(node.value, {}))
+            if isinstance(node, ast.Assign) and (pattern := pattern_of(node.value))
             for name in node.targets
             if isinstance(name, ast.Name)
         }
@@ -90,15 +90,20 @@ def _asked(tree: ast.Module) -> Iterator[tuple[ast.expr, ast.expr | None, str]]:
                     asked, of = name, owner
                 case _:
                     continue
-            if pattern := _pattern(asked, composed):
+            if pattern := pattern_of(asked, composed):
                 yield node, of, pattern
 
 
-def _pattern(node: ast.expr, composed: Mapping[str, str]) -> str:
-    """Return the pattern of the names that an expression may make; empty if it is a text as it is, or says nothing."""
+def pattern_of(node: ast.expr, composed: Mapping[str, str] | None = None) -> str:
+    """Return the pattern of the names that an expression may make; empty if it is a text as it is, or says nothing.
+
+    Args:
+        node: The expression.
+        composed: The patterns of variables.
+    """
     match node:
         case ast.Name(id=name):
-            return composed.get(name, "")
+            return (composed or {}).get(name, "")
         case ast.JoinedStr(values=values):
             parts = [re.escape(str(each.value)) if isinstance(each, ast.Constant) else ".*" for each in values]
         case ast.BinOp(op=ast.Add()):
@@ -121,7 +126,7 @@ def _added(node: ast.expr) -> Iterator[str]:
         case ast.Constant(value=str(text)):
             yield re.escape(text)
         case _:
-            yield _pattern(node, {}) or ".*"
+            yield pattern_of(node) or ".*"
 
 
 class _Owners:

@@ -1,33 +1,83 @@
-"""Tells where a definition's own name is read as the program runs: by its decorator, or by ``__set_name__``."""
+"""Tells where a definition's own name is read as the program runs, by what is given it: a decorator, for one."""
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
+from khepri.edits.class_names import NAMES, is_shown, parents_in
 from khepri.edits.imports import parsed
+from khepri.edits.inline_calls import end_of
 from khepri.edits.locate import Target
+from khepri.edits.namesakes import Namesakes
+from khepri.edits.rename_notes import shown
 from khepri.edits.workspace import Workspace
 
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
-_NAMES: Final = ("__name__", "__qualname__")
 
 
 def notes_on_own_name(workspace: Workspace, target: Target, new: str) -> tuple[str, ...]:
-    """Return a note on a decorator or a descriptor of the repository that is given the name of what is renamed."""
+    """Return notes on what is given what is renamed and reads its name: a decorator, a descriptor, a call, a loop."""
+    handed, read = _handed_to(workspace, target) if not target.is_member else (set[str](), list[str]())
+    called = {*_given_to(target), *handed}
     notes = []
-    for called in sorted(_given_to(target)):
-        reading = re.compile(rb"\b(?:def|class)\s+%s\b" % called.encode())
-        for path in workspace.files():
-            data = workspace.read(path) if path.endswith(".py") else None
-            tree = parsed(data) if data is not None and reading.search(data) else None
-            for node in ast.walk(tree) if tree is not None else ():
-                if (line := _reads_name(node, called)) is not None:
+    if read:
+        notes.append(
+            f"the name of {target.name} is read at {shown(read)}, which is {new} now: see what is done with it"
+        )
+    words = b"|".join(each.encode() for each in sorted(called))
+    reading = re.compile(rb"\b(?:def|class)\s+(?:%s)\b" % words)
+    for path in workspace.files() if called else ():
+        data = workspace.read(path) if path.endswith(".py") else None
+        tree = parsed(data) if data is not None and reading.search(data) else None
+        for node in ast.walk(tree) if tree is not None else ():
+            if isinstance(node, (*_FUNCTIONS, ast.ClassDef)) and node.name in called:
+                if (line := _reads_name(node)) is not None:
                     notes.append(
-                        f"{called} reads the name of what it is given ({path}:{line}), which is {new} now: see what "
+                        f"{node.name} reads the name of what it is given ({path}:{line}), which is {new} now: see what "
                         "it does with it"
                     )
     return tuple(dict.fromkeys(notes))
+
+
+def _handed_to(workspace: Workspace, target: Target) -> tuple[set[str], list[str]]:
+    """Return what is called with a definition, and where its name is read right there or in a loop over it."""
+    called: set[str] = set()
+    read: set[str] = set()
+    named = Namesakes(workspace, target)
+    for path in named.paths:
+        tree, ends = parsed(workspace.read(path) or b"") or ast.Module([], []), named.places(path)
+        parent_of = parents_in(tree)
+        listed: set[str] = set()
+        """The variables that list it."""
+        lists: set[ast.AST] = set()
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Name | ast.Attribute) or end_of(node) not in ends:
+                continue
+            match parent := parent_of[node]:
+                case ast.Attribute(attr=attr) if attr in NAMES and not is_shown(parent, parent_of):
+                    read.add(f"{path}:{node.lineno}")
+                case ast.Call(args=args) if node in args:
+                    called.add(_last(parent))
+                case ast.List() | ast.Tuple() | ast.Set():
+                    lists.add(parent)
+                    if isinstance(made := parent_of[parent], ast.Assign):
+                        listed |= {each.id for each in made.targets if isinstance(each, ast.Name)}
+        for loop in ast.walk(tree):
+            if isinstance(loop, ast.For | ast.comprehension) and isinstance(loop.target, ast.Name):
+                if loop.iter in lists or (isinstance(loop.iter, ast.Name) and loop.iter.id in listed):
+                    inside = loop if isinstance(loop, ast.For) else parent_of[loop]
+                    read |= {f"{path}:{line}" for line in _read_of({loop.target.id}, inside, parent_of)}
+    return called - {""}, sorted(read)
+
+
+def _read_of(names: Collection[str], inside: ast.AST, parent_of: Mapping[ast.AST, ast.AST]) -> Iterator[int]:
+    """Yield where the name of something is read, other than to show it."""
+    for node in ast.walk(inside):
+        match node:
+            case ast.Attribute(value=ast.Name(id=name), attr=attr) if name in names and attr in NAMES:
+                if not is_shown(node, parent_of):
+                    yield node.lineno
 
 
 def _given_to(target: Target) -> Iterator[str]:
@@ -49,18 +99,13 @@ def _given_to(target: Target) -> Iterator[str]:
                 yield _last(maker)
 
 
-def _reads_name(node: ast.AST, called: str) -> int | None:
+def _reads_name(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> int | None:
     """Return the line where a function reads the name of what it is given, or a class is told it."""
-    if isinstance(node, _FUNCTIONS) and node.name == called:
-        given = {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
-        for inner in ast.walk(node):
-            match inner:
-                case ast.Attribute(value=ast.Name(id=name), attr=attr) if name in given and attr in _NAMES:
-                    return inner.lineno
-    if isinstance(node, ast.ClassDef) and node.name == called:
+    if isinstance(node, ast.ClassDef):
         told = (each for each in node.body if isinstance(each, _FUNCTIONS) and each.name == "__set_name__")
         return next((each.lineno for each in told), None)
-    return None
+    given = {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
+    return next(_read_of(given, node, parents_in(node)), None)
 
 
 def _last(node: ast.expr) -> str:

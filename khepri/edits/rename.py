@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from khepri.edits.accessors import is_accessor
 from khepri.edits.change import ChangeSet
+from khepri.edits.class_names import notes_on_class_name
 from khepri.edits.class_patterns import is_pattern_keyword
 from khepri.edits.class_relations import Classes, relatives, sharing_classes
 from khepri.edits.composed_names import notes_on_composed
@@ -113,6 +114,7 @@ def _in_family(workspace: Workspace, target: Target, new_name: str) -> Refactori
         *notes,
         *notes_on_shown(changes, new_name),
         *notes_on_own_name(workspace, target, new_name),
+        *notes_on_class_name(workspace, target, new_name),
         *notes_on_composed(workspace, changes, target, new_name, others),
     )
     return Refactoring(changes, (*outside, *notes))
