@@ -22,8 +22,8 @@ FULL = Status(
 @pytest.mark.parametrize(
     ("size", "words"),
     [
-        ((60, 18), ("writing", "20.1 tokens/s (acc. 85%, gamma 4)", "3,866/8,192", "1,937/3,866 cached", "main")),
-        ((80, 24), ("writing", "20.1 tokens/s (acc. 85%, gamma 4)", "3,866/8,192", "qwen2.5-coder", "cached", "main")),
+        ((60, 18), ("writing", "20.1 tokens/s (acc. 85%, gamma 4)", "3,866/8,192", "net strong", "cached", "main")),
+        ((80, 24), ("writing", "gamma 4", "3,866/8,192", "cached", "qwen2.5-coder", "net strong", "main")),
         ((100, 30), ("writing", "gamma 4", "3,866/8,192", "cached", "qwen2.5", "network strong", "main")),
         ((300, 100), ("writing", "gamma 4", "3,866/8,192", "cached", "qwen2.5", "network strong", "main")),
     ],
@@ -79,3 +79,30 @@ def test_speed_acceptance_and_context_are_seen_while_an_answer_is_written_at_60_
     assert all(len(line) <= 58 for line in lines)
     for words in ("12,345", "2 queued", speed.replace("acceptance", "acc."), "98,765/131,072"):
         assert words in shown
+
+
+@pytest.mark.parametrize("network", ["network strong", "network partial"])
+@pytest.mark.parametrize("branch", ["main", "feature/a-branch-with-a-name-that-says-everything"])
+@pytest.mark.parametrize("speed", ["", "20.1 tokens/s (acceptance 85%)", "120.1 tokens/s (acceptance 100%)"])
+@pytest.mark.parametrize(
+    ("tokens", "limit", "cache"),
+    [(0, 8192, ""), (3866, 8192, "1,937/3,866 cached"), (98_765, 131_072, "98,001/98,765 cached")],
+)
+def test_the_model_the_context_and_the_network_are_seen_at_60_columns_when_nothing_is_done(
+    network: str, branch: str, speed: str, tokens: int, limit: int, cache: str
+) -> None:
+    idle = Status("qwen2.5-coder-1.5b-instruct-q4_k_m", "", tokens, limit, speed, cache, network, branch)
+    lines = laid_out(work_of(idle), place_of(idle), 58, 2)
+    shown = "\n".join(lines)
+    assert len(lines) == 2
+    assert all(len(line) <= 58 for line in lines)
+    for words in ("qwen2.5-coder", f"{tokens:,}/{limit:,}", network.removeprefix("network "), "net"):
+        assert words in shown
+
+
+def test_all_that_there_is_to_know_after_an_answer_has_room_at_60_columns() -> None:
+    after = replace(FULL, activity="", speed="20.1 tokens/s (acceptance 85%)")
+    assert laid_out(work_of(after), place_of(after), 58, 2) == [
+        "20.1 tokens/s (acc. 85%) · 3,866/8,192 · net strong",
+        "qwen2.5-coder-1.5b-… · 1,937/3,866 cached · main",
+    ]

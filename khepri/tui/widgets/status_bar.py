@@ -93,12 +93,12 @@ def work_of(status: Status) -> list[Part]:
 
 
 def place_of(status: Status) -> list[Part]:
-    """Return what it is done with, and where."""
+    """Return what it is done with, and where. The model matters less while the figures of its work are to be seen."""
     parts = (
-        Part(4, status.cache, status.cache),
-        Part(6, status.model, _clipped(status.model)),
-        Part(7, status.network, status.network),
-        Part(5, status.branch, _clipped(status.branch)),
+        Part(6, status.cache, status.cache),
+        Part(8 if status.activity else 5, status.model, _clipped(status.model)),
+        Part(4, status.network, status.network.replace("network", "net")),
+        Part(7, status.branch, _clipped(status.branch)),
     )
     return [part for part in parts if part.text]
 
@@ -106,26 +106,24 @@ def place_of(status: Status) -> list[Part]:
 def laid_out(work: Sequence[Part], place: Sequence[Part], width: int, most_lines: int) -> list[str]:
     """Return lines of ``width`` cells: the place in one of its own if there is one.
 
-    What finds no room is shortened, and what finds none then is left out.
+    Where it has none, what matters most comes first. What finds no room is shortened, and what finds none then is left
+    out.
     """
     apart = [*_in_few_lines(work, width), *_in_few_lines(place, width)]
     if len(apart) <= most_lines:
         return apart
     kept = sorted([*work, *place], key=lambda part: part.rank)
     while kept:
-        shown = [part for part in (*work, *place) if part in kept]
-        lines = _flowed([part.text for part in shown], width)
-        if len(lines) > most_lines:
-            lines = _flowed([part.short for part in shown], width)
+        lines = _in_few_lines(kept, width, most_lines)
         if len(lines) <= most_lines or len(kept) == 1:
             return lines
         kept.pop()
     return []
 
 
-def _in_few_lines(parts: Sequence[Part], width: int) -> list[str]:
+def _in_few_lines(parts: Sequence[Part], width: int, few: int = 1) -> list[str]:
     whole = _flowed([part.text for part in parts], width)
-    return whole if len(whole) <= 1 else _flowed([part.short for part in parts], width)
+    return whole if len(whole) <= few else _flowed([part.short for part in parts], width)
 
 
 def _clipped(name: str) -> str:
