@@ -74,9 +74,11 @@ def _refuse_leftovers(workspace: Workspace, changes: ChangeSet, target: Target) 
     namesakes = Namesakes(workspace, target, {change.path: change.after for change in changes.files})
     left = [f"{path}:{line}" for path in namesakes.paths for line in namesakes.places(path).values()]
     if left:
+        uses = f"{len(left)} uses of {target.name} would be left, the first"
+        uses = uses if len(left) > 1 else f"a use of {target.name} would be left"
         raise EditRefusedError(
             Refusal.NOT_POSSIBLE,
-            f"{target.label} cannot go: {len(left)} uses of {target.name} would be left, the first at {left[0]}",
+            f"{target.label} cannot go: {uses} at {left[0]}",
             "they may be calls on objects of unknown type; change them first",
         )
 

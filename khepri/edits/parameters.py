@@ -112,7 +112,7 @@ def _removals(workspace: Workspace, family: list[list[Definition]], name: str) -
         classes = classes_below(workspace, first.target) if first.is_method else frozenset()
         for call_path, opening in found_calls(workspace, first.target):
             text = read_source(workspace, call_path).text
-            edit = _argument_removal(text, opening, name, first, classes)
+            edit = _argument_removal(call_path, text, opening, name, first, classes)
             if found.setdefault((call_path, opening), edit) != edit:
                 line = text.count("\n", 0, opening) + 1
                 raise EditRefusedError(
@@ -256,7 +256,7 @@ def _calls_by_path(workspace: Workspace, target: Target) -> Iterable[tuple[str, 
 
 
 def _argument_removal(
-    text: str, opening: int, name: str, function: Definition, classes: Collection[str]
+    path: str, text: str, opening: int, name: str, function: Definition, classes: Collection[str]
 ) -> Edit | None:
     pieces = split_arguments(text, opening + 1)
     words = [text[start:end].strip() for start, end in pieces]
@@ -267,7 +267,7 @@ def _argument_removal(
         line = text.count("\n", 0, opening) + 1
         raise EditRefusedError(
             Refusal.NOT_POSSIBLE,
-            f"a call at line {line} passes * or **, so that nobody can tell whether {name} is among it",
+            f"the call at {path}:{line} passes * or **, so that nobody can tell whether {name} is among it",
             "change that call first",
         )
     place = _place_of(text, opening, name, function, classes)

@@ -28,6 +28,7 @@ from rope.refactor.move import ModuleSkipRenamer, moving_code_with_imports
 from rope.refactor.occurrences import create_finder
 from rope.refactor.sourceutils import get_body
 
+from khepri.edits.inline_fstrings import filling
 from khepri.edits.inline_safety import torn_values
 
 if TYPE_CHECKING:
@@ -159,6 +160,9 @@ class _Bodies(_DefinitionGenerator):  # type: ignore[misc]
             text = ast.get_source_segment(call.strip(), value) if value in passed else ast.unparse(value)
             written = " ".join((text or "").split("\n"))
             if written != name:
+                if (filled := filling(self.body, name, written)) is None:
+                    raise RefactoringError(f"{written[:40]} cannot stand for {name} in an f-string of the function")
+                written = filled
                 marked = _marked(written, values.keys()) if value in passed else written
                 header += f"{name} = {f'({marked})' if name in torn else marked}\n"
                 names.append(name)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from khepri.edits.parameters import remove_parameter, rename_parameter
+from khepri.edits.refusal import EditRefusedError
 from khepri.edits.rename import Refactoring
 from khepri.edits.workspace import Workspace
 from khepri.repo.root import Repository
@@ -134,3 +135,10 @@ def test_an_argument_of_what_may_be_the_class_is_told(tmp_path: Path, use: str) 
 )
 def test_an_argument_of_what_is_no_variable_is_not_told(tmp_path: Path, use: str) -> None:
     assert renamed(tmp_path, BUILT + use, "A.__init__").notes == ()
+
+
+def test_a_call_that_hides_a_parameter_is_refused_with_its_file(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text("def f(a, b=1):\n    return a\n", encoding="utf-8")
+    (tmp_path / "use.py").write_text("from m import f\n\nf(*[1, 2])\n", encoding="utf-8")
+    with pytest.raises(EditRefusedError, match=r"the call at use.py:3 passes \* or \*\*"):
+        remove_parameter(Workspace(Repository.open(tmp_path)), "m.py", "f", "b")
