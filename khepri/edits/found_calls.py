@@ -9,6 +9,7 @@ from khepri.edits.change import FileChange, change_set
 from khepri.edits.class_relations import relatives, sharing_classes
 from khepri.edits.exact import replace_text
 from khepri.edits.locate import Target, find_python, read_source
+from khepri.edits.parameter_scopes import ParameterScopes
 from khepri.edits.rope_project import RopeProject
 from khepri.edits.signature import Definition
 from khepri.edits.super_uses import CONSTRUCTORS, is_super_use
@@ -18,6 +19,7 @@ from khepri.repo.symbols import outline
 if TYPE_CHECKING:
     from rope.base.change import ChangeSet as RopeChanges
     from rope.base.pynames import PyName
+    from rope.refactor.occurrences import Occurrence
 
 _BUILDERS: Final = frozenset({"__init__", "__new__"})
 _OWN_CLASS: Final = ("cls", "__class__", "type(self)")
@@ -77,6 +79,8 @@ def _built_by(workspace: Workspace, target: Target) -> list[Target]:
         from rope.base.change import ChangeSet as RopeChanges
         from rope.refactor.occurrences import same_pyname
 
+        from khepri.edits.keyword_owners import is_made
+
         def meaning(at: Target) -> "PyName":
             module = project.project.get_pymodule(project.file(at.source.path))
             return evaluate.eval_location(module, project.offset(at))
@@ -84,7 +88,7 @@ def _built_by(workspace: Workspace, target: Target) -> list[Target]:
         constructor = meaning(target)
         for each in dict.fromkeys(candidates):
             pyclass = meaning(each).get_object()
-            if target.name in pyclass and same_pyname(constructor, pyclass[target.name]):
+            if not is_made(pyclass) and target.name in pyclass and same_pyname(constructor, pyclass[target.name]):
                 found.append(each)
         return RopeChanges("")
 
@@ -166,6 +170,17 @@ def found_uses(workspace: Workspace, definition: Definition, name: str) -> list[
     has_keyword = name not in definition.positional_only
     found: list[tuple[str, int]] = []
 
+    @cache
+    def in_text(text: str) -> ParameterScopes:
+        return ParameterScopes(text, name)
+
+    def refuse_other(occurrence: "Occurrence") -> bool | None:
+        from khepri.edits.keyword_owners import is_of_unknown
+
+        scopes = in_text(occurrence.tools.pymodule.source_code)
+        is_other = scopes.is_of_lambda(occurrence.get_word_range()[0]) or is_of_unknown(occurrence, scopes)
+        return False if is_other else None
+
     def run() -> "RopeChanges":
         from rope.base.change import ChangeSet as RopeChanges
         from rope.refactor.occurrences import create_finder
@@ -176,6 +191,7 @@ def found_uses(workspace: Workspace, definition: Definition, name: str) -> list[
         finder = create_finder(
             project.project, name, meant.old_pyname, instance=meant.old_instance, keywords=has_keyword
         )
+        finder.filters.insert(0, refuse_other)
         for file in project.candidates(name):
             found.extend((file.path, each.get_word_range()[0]) for each in finder.find_occurrences(file))
         return RopeChanges("")

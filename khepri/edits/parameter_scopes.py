@@ -29,6 +29,7 @@ class ParameterScopes:
         self._starts = list(accumulate((len(line) + 1 for line in self._lines), initial=0))
         self._ranges: list[tuple[int, int, bool]] = []
         self._keywords: set[int] = set()
+        self._lambdas: list[tuple[int, int]] = []
         try:
             tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError):
@@ -49,6 +50,10 @@ class ParameterScopes:
         """Return True if the name that begins at a place is the one by which an argument is passed."""
         return place in self._keywords
 
+    def is_of_lambda(self, place: int) -> bool:
+        """Return True if the name that begins at a place is a parameter of a lambda."""
+        return place not in self._keywords and any(start <= place < end for start, end in self._lambdas)
+
     def _visit(self, node: ast.AST, *, around: bool, here: bool) -> None:
         """Note what the name means in a node.
 
@@ -66,6 +71,8 @@ class ParameterScopes:
             is_own = any(each.arg == self._name for each in _own_arguments(node.args))
             inside = is_own or (around and not _binds(body, self._name))
             self._note(body, inside)
+            if isinstance(node, ast.Lambda):
+                self._lambdas += self._owned(node)
             for child in body:
                 below.remove(child)
                 self._visit(child, around=inside, here=inside)
@@ -83,6 +90,12 @@ class ParameterScopes:
             around = here = inside
         for each in below:
             self._visit(each, around=around, here=here)
+
+    def _owned(self, node: ast.Lambda) -> Iterator[tuple[int, int]]:
+        for each in _own_arguments(node.args):
+            if each.arg == self._name:
+                yield self._start(each), self._start(each) + len(self._name)
+                yield self._start(node.body), self._end(node.body)
 
     def _note(self, body: Sequence[ast.expr | ast.stmt], is_one: bool) -> None:
         self._ranges.append((self._start(body[0]), self._end(body[-1]), is_one))

@@ -8,6 +8,7 @@ from rope.base.change import ChangeContents, ChangeSet
 from rope.refactor.occurrences import create_finder
 from rope.refactor.rename import Rename, _is_local, rename_in_module
 
+from khepri.edits.keyword_owners import is_of_unknown
 from khepri.edits.parameter_scopes import ParameterScopes
 from khepri.edits.variables import copies_with
 
@@ -55,6 +56,9 @@ def rename_found(
         if not is_module and occurrence.tools.word_finder.is_import_statement(occurrence.offset):
             return False
         found = parameters(text)
+        # Beside a variable of the name, rope takes ``replace(x, name=name)`` for two uses of it.
+        if copies_with(text, place) and is_of_unknown(occurrence, found):
+            return unsure(occurrence) if unsure is not None else False
         # What is passed by name is a parameter of what is called, whatever is called so around it.
         is_passed = found.is_keyword(place) and not is_field and not copies_with(text, place)
         return False if is_passed or place in found else None

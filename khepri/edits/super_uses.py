@@ -58,6 +58,12 @@ def is_super_use(
     return bool(same_pyname(name, found) or (word not in CONSTRUCTORS and InHierarchyFilter(name)(_Meaning(found))))
 
 
+def is_behind_super(text: str, end: int) -> bool:
+    """Return True if the last word of a text up to a place stands behind ``super()``."""
+    before = text[max(0, end - _MOST_BEFORE) : end].rstrip()
+    return _SUPER.search(re.sub(r"\w+\Z", "", before)) is not None
+
+
 def _symbol(scope: "Scope") -> str:
     names = []
     while scope.parent is not None:

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 
 from khepri.edits.calls import Call, calls_of, definitions_of, parameters_of
 from khepri.edits.change import ChangeSet, FileChange, change_set
+from khepri.edits.class_relations import Class, Classes
 from khepri.edits.exact import replace_text
 from khepri.edits.foreign import Foreign
 from khepri.edits.locate import Target
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename_notes import shown
+from khepri.edits.super_uses import is_behind_super
 from khepri.edits.workspace import Workspace
 from khepri.repo.text import decode
 
@@ -98,7 +100,7 @@ def _files(workspace: Workspace, changes: ChangeSet, target: Target) -> list[_Fi
     """Return the Python files that hold the name of a function, with what is proposed for them."""
     changed = {change.path: change for change in changes.files}
     found = []
-    foreign = Foreign(workspace)
+    foreign, classes = Foreign(workspace), Classes(workspace)
     for path in workspace.files():
         if not path.endswith(".py"):
             continue
@@ -108,9 +110,20 @@ def _files(workspace: Workspace, changes: ChangeSet, target: Target) -> list[_Fi
         if before is not None and after is not None and target.name.encode() in after:
             text = decode(after).text
             ends = foreign.ends(path, text, target.name)
-            calls = (each for each in calls_of(text, target.name) if len(text[: each.opening].rstrip()) not in ends)
+            calls = (
+                each
+                for each in calls_of(text, target.name)
+                if len(text[: each.opening].rstrip()) not in ends
+                and not (is_behind_super(text, each.opening) and _is_beside(classes, target, path, each.line))
+            )
             found.append(_File(path, before, after, text, tuple(calls)))
     return found
+
+
+def _is_beside(classes: Classes, target: Target, path: str, line: int) -> bool:
+    """Tell if ``super()`` at a line cannot have the function: its class is the function's own, or shares no object."""
+    owner, around = Class(target.source.path, target.symbol.rpartition(".")[0]), classes.around(path, line)
+    return around is not None and (around == owner or owner not in classes.sharing_objects(around))
 
 
 def _left(places: list[str], target: Target, name: str) -> str:
