@@ -217,9 +217,8 @@ class KhepriApp(TerminalApp):
 
     def on_transcript_copied(self, message: Transcript.Copied) -> None:
         """Put text into the clipboard, over SSH as well."""
-        if message.text:
-            self.copy_to_clipboard(message.text)
-            self.notify(f"copied {message.what}: {counted(len(message.text), 'character')}")
+        self.copy_to_clipboard(message.text)
+        self.notify(f"copied {message.what}: {counted(len(message.text), 'character')}")
 
     def ask(self, text: str, pastes: tuple[Paste, ...] = ()) -> None:
         """Put a question at the end of the line."""

@@ -191,6 +191,33 @@ async def test_each_press_copies_the_code_block_before_and_then_all(make_app: Ma
         assert await copied() == ("another", "copied the code")
 
 
+@pytest.mark.parametrize(
+    ("entries", "keys", "said"),
+    [
+        (["```\none\n```", "no code"], ("up", "f3"), "there is no code block in it"),
+        (["no code"], ("f3",), "there is no code block in the conversation"),
+        (["```\n```"], ("f3",), "there is nothing in the code"),
+        ([], ("f2",), "there is nothing to copy"),
+        (["no step"], ("up", "enter"), "there is nothing in it to open"),
+        (["no step"], ("enter",), "mark an entry first"),
+        (["no step"], ("ctrl+o",), "there is no step to open"),
+    ],
+    ids=str,
+)
+async def test_a_key_that_finds_nothing_to_copy_or_open_says_so(
+    make_app: MakeApp, entries: list[str], keys: tuple[str, ...], said: str
+) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        app.transcript.show_only(map(MarkdownEntry, entries))
+        await pilot.pause()
+        app.clear_notifications()
+        await pilot.press("tab", *keys)
+        await pilot.pause()
+        assert [notification.message for notification in app._notifications] == [said]
+        assert app.clipboard == ""
+
+
 async def test_what_is_selected_is_copied_without_the_marks_before_lines(make_app: MakeApp) -> None:
     app = make_app()
     async with running(app) as pilot:

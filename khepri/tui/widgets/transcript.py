@@ -11,8 +11,6 @@ from functools import partial
 from itertools import accumulate, islice, takewhile
 from typing import ClassVar, Final
 
-from rich.cells import cell_len
-from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
@@ -27,6 +25,7 @@ from khepri.tui.background import run_aside
 from khepri.tui.code_steps import CodeSteps
 from khepri.tui.entries import Block, Entry, NoteEntry
 from khepri.tui.paint import Look
+from khepri.tui.selecting import lit, selected_text
 
 _SLICE_S: Final = 0.004
 _SLICE_EVERY_S: Final = 1 / 60
@@ -164,10 +163,16 @@ class Transcript(ScrollView, can_focus=True):
 
     def action_open(self) -> None:
         """Open or close the marked entry."""
-        if self._marked is not None and self._marked.toggle():
-            self._follows = False
-            self.changed(self._marked)
-            self._follows = self.is_vertical_scroll_end
+        if not self._toggle_marked():
+            self.notify("there is nothing in it to open" if self._marked is not None else "mark an entry first")
+
+    def _toggle_marked(self) -> bool:
+        if self._marked is None or not self._marked.toggle():
+            return False
+        self._follows = False
+        self.changed(self._marked)
+        self._follows = self.is_vertical_scroll_end
+        return True
 
     def toggle_last(self) -> None:
         """Open or close the last entry that can be."""
@@ -175,6 +180,7 @@ class Transcript(ScrollView, can_focus=True):
             if entry.toggle():
                 self.changed(entry)
                 return
+        self.notify("there is no step to open")
 
     def action_leave(self) -> None:
         """Give the focus back."""
@@ -185,8 +191,10 @@ class Transcript(ScrollView, can_focus=True):
         """Copy the marked entry, or the last one that is more than a remark."""
         last = (entry for entry in reversed(self._entries) if not isinstance(entry, NoteEntry))
         entry = self._marked or next(last, self._entries[-1] if self._entries else None)
-        if entry is not None:
-            self.post_message(self.Copied(entry.copy_text(), "the entry"))
+        if entry is None:
+            self.notify("there is nothing to copy")
+        else:
+            self._copy(entry.copy_text(), "the entry")
 
     def action_copy_code(self) -> None:
         """Copy the last code block of the marked entry, or of the last one that has code.
@@ -196,7 +204,16 @@ class Transcript(ScrollView, can_focus=True):
         candidates = [self._marked] if self._marked is not None else reversed(self._entries)
         found = ((entry, blocks) for entry in candidates if (blocks := entry.code_blocks()))
         for entry, blocks in islice(found, 1):
-            self.post_message(self.Copied(*self._code_steps.step(entry, blocks)))
+            self._copy(*self._code_steps.step(entry, blocks))
+            return
+        where = "it" if self._marked is not None else "the conversation"
+        self.notify(f"there is no code block in {where}")
+
+    def _copy(self, text: str, what: str) -> None:
+        if text:
+            self.post_message(self.Copied(text, what))
+        else:
+            self.notify(f"there is nothing in {what}")
 
     def on_click(self, event: events.Click) -> None:
         """Mark what was clicked on, and open or close it."""
@@ -208,7 +225,7 @@ class Transcript(ScrollView, can_focus=True):
         index = bisect_right(self._ends, offset.y + self.scroll_offset.y)
         if index < len(self._owners):
             self._marked = self._owners[index]
-            self.action_open()
+            self._toggle_marked()
             self.refresh()
 
     def render_lines(self, crop: Region) -> list[Strip]:
@@ -226,8 +243,8 @@ class Transcript(ScrollView, can_focus=True):
             return Strip.blank(width, style)
         # Counted from the end of the block, whose last line is -1.
         strip = self._blocks[index].strips[line - self._ends[index]]
-        if self.text_selection is not None:
-            strip = self._with_selection(strip, line, self.text_selection)
+        if self.text_selection is not None and (span := self.text_selection.get_span(line)) is not None:
+            strip = lit(strip, span, self.get_component_rich_style("transcript--selected"))
         strip = strip.crop_extend(0, width, None).apply_style(style).apply_offsets(0, line)
         if self.has_focus and self._owners[index] is self._marked:
             strip = strip.apply_style(Style(bgcolor=self.get_component_rich_style("transcript--marked").bgcolor))
@@ -235,15 +252,8 @@ class Transcript(ScrollView, can_focus=True):
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """Return the selected text, without the marks before lines and the spaces that only fill them."""
-        start, end = selection
-        texts = [(block.mark_chars, strip.text) for block in self._blocks for strip in block.strips]
-        first = 0 if start is None else start.y
-        lines = []
-        for y, (mark_chars, text) in enumerate(texts[first : None if end is None else end.y + 1], first):
-            begin = max(mark_chars, start.x if start is not None and y == start.y else 0)
-            stop = end.x if end is not None and y == end.y else len(text)
-            lines.append(text[begin:stop].rstrip())
-        return "\n".join(lines), "\n"
+        lines = ((block.mark_chars, strip.text) for block in self._blocks for strip in block.strips)
+        return selected_text(lines, selection), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
         """Show the selection."""
@@ -259,19 +269,6 @@ class Transcript(ScrollView, can_focus=True):
         while first > 0 and self._owners[first - 1] is entry:
             first -= 1
         return first, end
-
-    def _with_selection(self, strip: Strip, line: int, selection: Selection) -> Strip:
-        span = selection.get_span(line)
-        if span is None:
-            return strip
-        # Selections count characters, also behind the end of a line; strips count cells.
-        length = strip.cell_length
-        start = cell_len(strip.text[: span[0]])
-        end = length if span[1] == -1 else cell_len(strip.text[: span[1]])
-        style = self.get_component_rich_style("transcript--selected")
-        before, chosen, after = strip.crop(0, start), strip.crop(start, end), strip.crop(end, length)
-        lit = Strip([Segment(text, (own or Style()) + style) for text, own, _ in chosen], chosen.cell_length)
-        return Strip.join([before, lit, after])
 
     @property
     def _text_width(self) -> int:
