@@ -21,7 +21,10 @@ from khepri.edits.variables import is_field
 from khepri.edits.workspace import Workspace
 from khepri.repo.text import decode
 
-_BY_NAME: Final = frozenset({"getattr", "setattr", "hasattr", "delattr", "object", "spy", "attrgetter", "methodcaller"})
+_BY_NAME: Final = frozenset(
+    "getattr setattr hasattr delattr __getattribute__ __setattr__ __delattr__ object spy attrgetter "
+    "methodcaller".split()
+)
 """What takes the name of an attribute; ``object`` is that of ``mock.patch``."""
 _KEYWORDS: Final = frozenset({"multiple", "configure_mock"})
 """What takes attributes as arguments of their names."""
@@ -65,7 +68,7 @@ def named_uses(workspace: Workspace, target: Target, changes: ChangeSet | None =
         changes: What is proposed; the texts are looked for there.
     """
     after = {change.path: change.after for change in changes.files} if changes is not None else {}
-    owners = _Owners(workspace, target, changes or ChangeSet("", ()))
+    owners = Owners(workspace, target, changes or ChangeSet("", ()))
     quoted = re.compile(rb"[\"'.]%s[\"']|\b(?:%s)\(" % (target.name.encode(), "|".join(_KEYWORDS).encode()))
     for path in workspace.files():
         data = after[path] if path in after else workspace.read(path) if path.endswith(".py") else None
@@ -125,7 +128,7 @@ def _root(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-class _Owners:
+class Owners:
     """The modules and classes through which a definition is reached."""
 
     def __init__(self, workspace: Workspace, target: Target, changes: ChangeSet) -> None:

@@ -32,6 +32,7 @@ from khepri.edits.reflection import loaded_uses
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename_notes import is_passed_at, note_on_uses, notes_on_inferred, notes_on_rest, shown
 from khepri.edits.rope_project import RopeProject
+from khepri.edits.set_names import notes_on_set
 from khepri.edits.soundness import check_sound
 from khepri.edits.split_imports import SplitImports, note_on_split_members
 from khepri.edits.super_uses import is_super_use
@@ -108,6 +109,7 @@ def _in_family(workspace: Workspace, target: Target, new_name: str) -> Refactori
     notes = (*notes, *notes_on_look_alikes(classes, target, others))
     if target.is_member:
         notes = (*notes, *notes_on_filled(workspace, changes, target.name, new_name))
+        notes = (*notes, *notes_on_set(workspace, changes, target, new_name))
         if is_field(target):
             notes = (*notes, *notes_on_made(workspace, changes, target, new_name))
     notes = (

@@ -33,6 +33,7 @@ METHOD_USES = [
     "mock.patch('p.a.C.{0}')\n",
     "mock.patch('p.b.C.{0}')\n",
     "from p.a import C\n\n\nclass E(C):\n    def f(self):\n        return getattr(self, '{0}')\n",
+    "from p.a import C\n\n\nclass E(C):\n    def f(self):\n        object.__setattr__(self, '{0}', 1)\n",
 ]
 FUNCTION_USES = [
     "import p.a\nmonkeypatch.setattr(p.a, '{0}', 1)\n",
