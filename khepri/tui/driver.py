@@ -19,6 +19,7 @@ from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 
+from khepri.tui import job
 from khepri.tui.driver_keys import KeyParser
 
 _READ_BYTES = 64 * 1024
@@ -167,8 +168,14 @@ class TerminalDriver(LinuxDriver):
             super()._sigtstp_application()
 
     def _give_terminal_and_stop(self) -> None:
-        if not self._is_ending:
-            super()._sigtstp_application()
+        if self._is_ending:
+            return
+        if not job.has_shell():
+            self._app.notify("there is no shell here to go back to", severity="warning")
+            return
+        self.suspend_application_mode()
+        self._must_signal_resume = True
+        job.stop()
 
     def _sigcont_application(self, *_: object) -> None:
         """Take the terminal again, unless the shell has it now, or a program that the app itself stands aside for."""
@@ -187,7 +194,7 @@ class TerminalDriver(LinuxDriver):
         """
         time.sleep(_TOGETHER_S)
         if not self._is_ending:
-            os.kill(os.getpid(), signal.SIGSTOP)
+            job.stop()
 
     def _take_terminal_again(self) -> None:
         if self._is_ending:

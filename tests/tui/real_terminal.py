@@ -3,10 +3,14 @@
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import termios
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 APP = """
 import os, signal, sys
@@ -88,3 +92,34 @@ def end_of(what_the_shell_does: str, typed_before: bytes = b"") -> tuple[int, bo
     text = written.decode()
     assert "CODE=" in text, text
     return int(text.partition("CODE=")[2].partition(";")[0]), is_restored, text.partition("CODE=")[0]
+
+
+@contextmanager
+def in_terminal(*command: str) -> Iterator[int]:
+    """Run a command that leads a terminal of its own, yield the other end of it, and kill the command."""
+    child, master = pty.fork()
+    if child == 0:
+        os.environ |= {"PS1": "shell> ", "TERM": "xterm"}
+        os.execvp(command[0], command)
+    try:
+        yield master
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(master)
+
+
+def read_until(terminal: int, wanted: bytes) -> None:
+    """Read what is written to a terminal up to a text."""
+    written = b""
+    while wanted not in written:
+        assert select.select([terminal], [], [], 30)[0], written
+        written += os.read(terminal, 65536)
+
+
+def settle(terminal: int, modes: list[Any]) -> None:
+    """Wait until a terminal has some modes, as it has them when its shell reads a line."""
+    deadline_s = time.monotonic() + 30
+    while termios.tcgetattr(terminal) != modes:
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)

@@ -10,6 +10,8 @@ import termios
 import time
 from pathlib import Path
 
+from tests.tui.real_terminal import in_terminal, read_until, settle
+
 PROGRAM = """
 import os, signal, sys, time, tty
 from khepri.tui.terminal_guard import guarded_terminal
@@ -75,11 +77,7 @@ def test_a_shell_that_took_the_modes_of_the_killed_app_for_its_own_is_cured_by_i
     wrapper = tmp_path / "wrapper"
     wrapper.write_text(f"#!/bin/sh\n{sys.executable} {program} 'killed late'\nexit 0\n")
     wrapper.chmod(0o755)
-    child, master = pty.fork()
-    if child == 0:
-        os.environ |= {"PS1": "shell> ", "TERM": "xterm"}
-        os.execlp("bash", "bash", "--norc", "-i")
-    try:
+    with in_terminal("bash", "--norc", "-i") as master:
         read_until(master, b"shell> ")
         before = termios.tcgetattr(master)
         os.write(master, str(wrapper).encode() + b"\r")
@@ -91,19 +89,4 @@ def test_a_shell_that_took_the_modes_of_the_killed_app_for_its_own_is_cured_by_i
         time.sleep(0.5)
         os.write(master, b"sleep 2; echo do''ne\r")
         read_until(master, b"done")
-        deadline_s = time.monotonic() + 30
-        while termios.tcgetattr(master) != before:
-            assert time.monotonic() < deadline_s
-            time.sleep(0.05)
-    finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        os.close(master)
-
-
-def read_until(terminal: int, wanted: bytes) -> None:
-    """Read what is written to a terminal up to a text."""
-    written = b""
-    while wanted not in written:
-        assert select.select([terminal], [], [], 30)[0], written
-        written += os.read(terminal, 65536)
+        settle(master, before)
