@@ -14,11 +14,13 @@ from khepri.agent.change_setup import change_run
 from khepri.agent.context import Context
 from khepri.agent.events import Event, Finished, ModelLoading, Notice
 from khepri.agent.history import Turn
+from khepri.agent.looks import looks
 from khepri.agent.loop import AgentLoop, LoopSettings
+from khepri.agent.mentioned import Resolved, resolve
 from khepri.agent.metrics import summarize
 from khepri.agent.preamble import build_preamble
 from khepri.agent.prompt import Prompt
-from khepri.agent.protocol import ToolCall, folders_of, tool_grammar
+from khepri.agent.protocol import folders_of, tool_grammar
 from khepri.agent.recall import asks_about_talk
 from khepri.agent.recording import Recording
 from khepri.agent.repository_drafts import RepositoryDrafts
@@ -37,7 +39,6 @@ from khepri.tools.base import ToolContext
 from khepri.tools.registry import Registry
 
 _PLACES = 6
-_LOOKS = 3
 _CALL_AND_ANSWER_TOKENS = 400
 _PATIENCE_S = 0.1
 _MOST_TOKEN_CHARS = 16
@@ -111,7 +112,7 @@ class Session:
         """Start a question and return at once; a session answers one at a time, in order."""
         asked_s = time.perf_counter()
         task = Task(self._witness())
-        self._start(task, lambda: self._answer(task, question, asked_s), question)
+        self._start(task, lambda: self._answer(task, question, asked_s))
         return task
 
     def change(self, instruction: Instruction) -> Task:
@@ -122,7 +123,7 @@ class Session:
         """
         asked_s = time.perf_counter()
         task = Task(self._witness())
-        self._start(task, lambda: self._change(task, instruction, asked_s), instruction)
+        self._start(task, lambda: self._change(task, instruction, asked_s), is_told=False)
         return task
 
     def compact(self) -> Task:
@@ -167,7 +168,7 @@ class Session:
         """Return the prompt that the model would first be asked with if this were the next question."""
         prompt = self._context.foretell(self._message(question, ()))
         if self._reads_first(question):
-            self._loop(lambda event: None, prompt, question).foretell(_looks(question, ()), question.text)
+            self._loop(lambda event: None, prompt, question).foretell(looks(question, ()), question.text)
         return prompt
 
     @property
@@ -198,8 +199,8 @@ class Session:
     def _witness(self) -> Callable[[Event | BaseException], None]:
         return self._recording.witness if self._recording is not None else lambda event: None
 
-    def _start(self, task: Task, work: Callable[[], Finished], asked: Question | Instruction | None = None) -> None:
-        arguments = (task, work, asked, self._latest_task)
+    def _start(self, task: Task, work: Callable[[], Finished], *, is_told: bool = True) -> None:
+        arguments = (task, work, is_told, self._latest_task)
         self._latest_task = threading.Thread(target=self._run, args=arguments, name="khepri-task", daemon=True)
         self._latest_task.start()
 
@@ -207,18 +208,15 @@ class Session:
         self,
         task: Task,
         work: Callable[[], Finished],
-        asked: Question | Instruction | None,
+        is_told: bool,
         before: threading.Thread | None,
     ) -> None:
         try:
             if before is not None:
                 before.join()
             with self._task_lock:
-                if self._recording is not None:
-                    self._write_down(self._recording, asked)
                 finished = work()
-                has_told = self._context.is_open and not isinstance(asked, Instruction)
-                if self._recording is not None and has_told:
+                if self._recording is not None and is_told and self._context.is_open:
                     self._recording.tokens(self._context.ids, self._context.stable_tokens)
                     if not self._recording.problem:  # what no session tells of could never be removed with it
                         self._engine.keep(self._context.ids)
@@ -226,13 +224,17 @@ class Session:
         except BaseException as error:  # the reader waits on this thread: whatever ends it must reach the reader
             task.emit(error)
 
-    def _write_down(self, recording: Recording, asked: Question | Instruction | None) -> None:
-        if isinstance(asked, Question):
-            recording.question(asked)
-        elif asked is not None:
-            recording.change(asked.text)
-
     def _answer(self, task: Task, question: Question, asked_s: float) -> Finished:
+        named = Resolved()
+        try:
+            named = resolve(self._repository, question.mentions)
+        finally:  # what was asked is written down, though an interrupt may end the look at the files
+            question = replace(question, mentions=named.names)
+            if self._recording is not None:
+                self._recording.question(question)
+        notices = (named.problem,) if named.problem else ()
+        for text in notices:
+            task.emit(Notice(text, is_warning=True))
         told = self._tell_load(task, "")
         places = self._places(question)
         load_ms = self._loaded(task, told)
@@ -242,10 +244,12 @@ class Session:
         prompt = self._context.add(task, message, self._past(), untold)
         loop = self._loop(task.emit, prompt, question)
         task.attach(loop)
-        finished = loop.run(_looks(question, places), self.model.name, asked_s, load_ms, untold=untold)
-        return replace(finished, notices=(*self._context.notices, *finished.notices))
+        finished = loop.run(looks(question, places), self.model.name, asked_s, load_ms, untold=untold)
+        return replace(finished, notices=(*notices, *self._context.notices, *finished.notices))
 
     def _change(self, task: Task, instruction: Instruction, asked_s: float) -> Finished:
+        if self._recording is not None:
+            self._recording.change(instruction.text)
         told = self._tell_load(task, "")
         self._repository.refresh()
         found = candidates(self._repository, instruction.text, paths.map_cache_dir())
@@ -371,20 +375,6 @@ def engine_settings(config: Config, draft_model: Model | None) -> EngineSettings
         cache_bytes=config.cache_mb * 1_000_000,
         disk_bytes=config.cache_disk_mb * 1_000_000,
     )
-
-
-def _looks(question: Question, places: Sequence[Place]) -> list[ToolCall]:
-    """Return the calls to make before the model is asked: all that the user named, or what may belong to it."""
-    return [*map(_mentioned, question.mentions), *map(_look, places[:_LOOKS])]
-
-
-def _look(place: Place) -> ToolCall:
-    return ToolCall("read", {"path": place.path, "start": place.first_line, "end": place.last_line})
-
-
-def _mentioned(mention: str) -> ToolCall:
-    path, _, symbol = mention.partition("#")
-    return ToolCall("read", {"path": path, "symbol": symbol} if symbol else {"path": path})
 
 
 def _permissions(config: Config) -> dict[str, str]:

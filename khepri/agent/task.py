@@ -38,7 +38,7 @@ class Question:
     text: str
     attachments: tuple[Attachment, ...] = ()
     mentions: tuple[str, ...] = ()
-    """Files of the repository to look at first, as ``path`` or ``path#symbol``."""
+    """What of the repository to look at first, as ``path`` or ``path#symbol``, or as a message names it."""
 
 
 @dataclass(frozen=True)

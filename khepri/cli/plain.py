@@ -35,6 +35,7 @@ from khepri.agent.events import (
     ToolFinished,
 )
 from khepri.agent.listings import commands_text, models_text, sessions_text, stats_text
+from khepri.agent.mentioned import mentioned_words
 from khepri.agent.task import Question, Task
 from khepri.agent.words import (
     describe_call,
@@ -57,7 +58,7 @@ from khepri.errors import CancelledError, KhepriError, UsageError
 from khepri.models.stores import find
 from khepri.repo.root import Repository
 from khepri.repo.text import counted, printable
-from khepri.tui.completing import Names, completions, mentions_of
+from khepri.tui.completing import Names, completions, gather_files
 from khepri.tui.composer_history import ComposerHistory
 from khepri.tui.pastes import attachments_of, missing_pastes
 from khepri.tui.terminal_guard import guarded_terminal
@@ -166,12 +167,11 @@ class _Talk:
                 _say("")
             _say(f"{ran.output.rstrip()}\n{ran.summary}")
             return
-        mentions = mentions_of(line, self._conversation.repository.files()) if "@" in line else ()
         pastes = self._history.pastes_in(line)
         missing = missing_pastes(line, pastes)
         if missing:
             raise UsageError(f"the text of {' and '.join(missing)} is not kept", "paste it again; nothing was sent")
-        task = self._conversation.submit(Question(line, attachments_of(pastes), mentions))
+        task = self._conversation.submit(Question(line, attachments_of(pastes), mentioned_words(line)))
         self._say_note()
         self._follow(task)
         if self._conversation.problem:
@@ -333,8 +333,13 @@ def _prepare_readline(repository: Repository, history: ComposerHistory) -> None:
     with suppress(ImportError):
         import readline
 
+        names = Names()
+
         def complete(text: str, state: int) -> str | None:
-            _, found = completions(text, Names(repository.files() if text.startswith("@") else ()))
+            nonlocal names
+            if state == 0 and text.startswith("@"):
+                names = gather_files(repository)
+            _, found = completions(text, names)
             return found[state].insert if state < len(found) else None
 
         for message in history.messages:

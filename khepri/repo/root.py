@@ -7,6 +7,8 @@ repository by a name it was given. What the files hold is not known here.
 import difflib
 import os
 import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +21,7 @@ _QUOTES: Final = ("''", '""', "``", "<>")
 
 
 class Repository:
-    """A folder whose visible files may be read. Belongs to one thread; nothing is written.
+    """A folder whose visible files may be read. Any thread may ask; nothing is written.
 
     Attributes:
         root: Real path of the top of the work tree, of the bare repository, or of the folder without git.
@@ -32,8 +34,7 @@ class Repository:
         self.is_git = is_git
         self.is_bare = is_bare
         self._rules: IgnoreRules | None = None
-        self._listing: Listing | None = None
-        self._visible: frozenset[str] = frozenset()
+        self._seen: _Seen | None = None
 
     @classmethod
     def open(cls, cwd: Path) -> "Repository":
@@ -77,7 +78,7 @@ class Repository:
         Raises:
             ToolError: The folder cannot be listed.
         """
-        return self._listed().files
+        return self._look().listing.files
 
     def select(self, path: str | None = None, glob: str | None = None) -> tuple[str, ...]:
         """Return the visible files in a folder (or the one file) that match a glob, sorted.
@@ -99,7 +100,7 @@ class Repository:
         Raises:
             ToolError: The folder cannot be listed.
         """
-        return self._listed().unnameable
+        return self._look().listing.unnameable
 
     def refresh(self) -> None:
         """Forget the list of files; the next question walks the folder again, with the ignore rules as they are then.
@@ -107,8 +108,7 @@ class Repository:
         Raises:
             ToolError: ``.khepriignore`` has changed and cannot be read or holds a line that is no pattern.
         """
-        self._listing = None
-        self._visible = frozenset()
+        self._seen = None
         self._rules = self._hiding().current()
 
     def resolve(self, path: str) -> Path:
@@ -195,22 +195,17 @@ class Repository:
         Raises:
             ToolError: The folder cannot be listed.
         """
-        self._listed()
-        return relative == "." or relative in self._visible
+        return relative == "." or relative in self._look().visible
 
-    def _listed(self) -> Listing:
-        if self._listing is None:
+    def _look(self) -> "_Seen":
+        seen = self._seen  # another thread may let go of it at any time
+        if seen is None:
             if self.is_bare:
-                self._listing = Listing(files=(), unnameable=0)
+                listing = Listing(files=(), unnameable=0)
             else:
-                self._listing = list_files(self.root, self._hiding(), is_git=self.is_git)
-            visible: set[str] = set()
-            for file in self._listing.files:
-                while file and file not in visible:
-                    visible.add(file)
-                    file = file.rpartition("/")[0]
-            self._visible = frozenset(visible)
-        return self._listing
+                listing = list_files(self.root, self._hiding(), is_git=self.is_git)
+            self._seen = seen = _Seen(listing, _with_folders(listing.files))
+        return seen
 
     def _hiding(self) -> IgnoreRules:
         if self._rules is None:
@@ -259,6 +254,24 @@ class Repository:
         if not near:
             return "use list to see the files"
         return "did you mean " + ", ".join(near[:3]) + "?"
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What a walk through the folder has found."""
+
+    listing: Listing
+    visible: frozenset[str]
+    """Its files and the folders that hold them."""
+
+
+def _with_folders(files: Iterable[str]) -> frozenset[str]:
+    visible: set[str] = set()
+    for file in files:
+        while file and file not in visible:
+            visible.add(file)
+            file = file.rpartition("/")[0]
+    return frozenset(visible)
 
 
 def _unquote(path: str) -> str:

@@ -18,13 +18,14 @@ from textual.widgets import Footer
 
 from khepri import paths
 from khepri.agent import commands
+from khepri.agent.mentioned import known_names, mentioned_words
 from khepri.agent.task import Attachment, Question
 from khepri.agent.words import describe_error
 from khepri.errors import KhepriError
 from khepri.repo.text import counted
 from khepri.tui import themes
 from khepri.tui.code import Lexers
-from khepri.tui.completing import Names, completions, mentions_of
+from khepri.tui.completing import completions
 from khepri.tui.composer_history import ComposerHistory
 from khepri.tui.editor import edit_in_editor
 from khepri.tui.entries import Entry, NoteEntry, UserEntry, entries_of
@@ -79,7 +80,6 @@ class KhepriApp(TerminalApp):
         self.lexers = Lexers()
         self.loader = Loader(self)
         self._wishes = Wishes(self)
-        self._names = Names()
         self._names_are_old = False
         self._pump: Pump | None = None
         self._frames: Timer | None = None
@@ -167,11 +167,6 @@ class KhepriApp(TerminalApp):
         self._read_ahead()
         self._begin_next()
 
-    def take_names(self, names: Names, branch: str) -> None:
-        """Offer these names from now on."""
-        self._names = names
-        self.status.change(branch=branch)
-
     def say_no_model(self) -> None:
         """Say why no question can be answered and what to do."""
         self._wishes.say_no_model(self.loader.problem)
@@ -181,9 +176,10 @@ class KhepriApp(TerminalApp):
         if not self.screen_stack:  # the app has ended meanwhile
             return
         themes_by_word = (name.removeprefix("khepri-") for name in self._wishes.theme_names())
-        arguments = self._names.arguments(self.conversation.history.added, themes_by_word)
-        replaced, candidates = completions(message.before_cursor, self._names, arguments)
+        arguments = self.loader.names.arguments(self.conversation.history.added, themes_by_word)
+        replaced, candidates = completions(message.before_cursor, self.loader.names, arguments)
         self.composer.offer(message, candidates, replaced)
+        self.loader.follow_naming(message.before_cursor)
         self._read_ahead()
 
     def on_completion_picked(self, message: Completion.Picked) -> None:
@@ -222,9 +218,8 @@ class KhepriApp(TerminalApp):
 
     def ask(self, text: str, pastes: tuple[Paste, ...] = ()) -> None:
         """Put a question at the end of the line."""
-        mentions = mentions_of(text, self._names.files)
         self._draft = ((), ())
-        self.turns.ask(Question(text.strip(), attachments_of(pastes), mentions))
+        self.turns.ask(Question(text.strip(), attachments_of(pastes), mentioned_words(text)))
         self._begin_next()
         if self.loader.problem:
             self.say_no_model()
@@ -232,7 +227,7 @@ class KhepriApp(TerminalApp):
     def _read_ahead(self) -> None:
         """Let the model read what the message so far brings along, unless that is what it read last."""
         text, pastes = self.composer.draft
-        draft = (attachments_of(pastes), mentions_of(text, self._names.files) if "@" in text else ())
+        draft = (attachments_of(pastes), known_names(text, self.loader.names.files))
         if draft != self._draft and not self.turns.is_busy and self.conversation.session is not None:
             self._draft = draft
             self.conversation.read_ahead(*draft)

@@ -11,6 +11,7 @@ from typing import Final
 
 from khepri import paths
 from khepri.agent.commands import COMMANDS
+from khepri.agent.mentioned import mentioned_words
 from khepri.errors import ToolError
 from khepri.repo.root import Repository
 from khepri.tui.fuzzy import rank
@@ -21,8 +22,6 @@ _COMMAND: Final = re.compile(r"/([a-z-]*)$")
 _ARGUMENT: Final = re.compile(r"/([a-z-]+) (?:.* )?(\S+)")
 # A name with spaces stands in quotes.
 _MENTION: Final = re.compile(r"(?:^|(?<=\s))@(\"[^\"]*|[^\s\"]*)$")
-_MENTIONS: Final = re.compile(r"(?:^|(?<=\s))@(?:\"([^\"]+)\"|([^\s\"]+))")
-_ENDS: Final = ".,;:!?)]}'\""
 
 
 @dataclass(frozen=True)
@@ -45,8 +44,9 @@ class Names:
 
 
 def gather_files(repository: Repository) -> Names:
-    """Return the names of all files. Takes as long as a look at the whole folder: call it on a thread."""
+    """Return the names of all files as they are now. Takes as long as a look at the folder: call it on a thread."""
     try:
+        repository.refresh()
         return Names(repository.files())
     except ToolError:
         return Names()
@@ -100,15 +100,9 @@ def completions(text: str, names: Names, arguments: Mapping[str, Sequence[str]] 
     return 0, []
 
 
-def mentions_of(text: str, files: Sequence[str]) -> tuple[str, ...]:
-    """Return the files, or ``path#symbol``, that a message mentions and that exist, in their order."""
-    known = frozenset(files)
-
-    def is_known(word: str) -> bool:
-        return word.partition("#")[0] in known
-
-    words = (quoted or (bare if bare in known else bare.rstrip(_ENDS)) for quoted, bare in _MENTIONS.findall(text))
-    return tuple(dict.fromkeys(filter(is_known, words)))
+def is_naming(text: str) -> bool:
+    """Return True if the end of ``text`` begins to name a file or a symbol."""
+    return _MENTION.search(text) is not None
 
 
 def _mentionable(query: str, names: Names) -> list[Candidate]:
@@ -116,6 +110,4 @@ def _mentionable(query: str, names: Names) -> list[Candidate]:
     found = rank(query, pool, _MOST)
     if "#" not in query and len(found) < _MOST and query:
         found += rank(query, names.symbols, _MOST - len(found))
-    return [
-        Candidate(f'@"{name}" ' if _MENTIONS.fullmatch(f"@{name}") is None else f"@{name} ", name) for name in found
-    ]
+    return [Candidate(f"@{name} " if mentioned_words(f"@{name}") == (name,) else f'@"{name}" ', name) for name in found]

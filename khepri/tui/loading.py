@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from textual.timer import Timer
@@ -11,7 +12,7 @@ from khepri.errors import NoModelError
 from khepri.models.stores import Model
 from khepri.tui import themes
 from khepri.tui.background import run_aside
-from khepri.tui.completing import Names, gather_files, gather_symbols
+from khepri.tui.completing import Names, gather_files, gather_symbols, is_naming
 from khepri.tui.paint import warm_up
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ class Loader:
         self._timer: Timer | None = None
         self._started_s = 0.0
         self._loads = 0
+        self._is_naming = False
+        self.names = Names()
+        """What can be mentioned, as far as it is known yet."""
         self.problem = ""
         """Why there is no model; empty while there is one, or one is loading."""
 
@@ -74,13 +78,36 @@ class Loader:
         app, repository = self._app, self._app.conversation.repository
 
         def show(found: tuple[Names, str]) -> None:
-            app.take_names(*found)
+            names, branch = found
+            app.status.change(branch=branch)
+            self._take_files(names)
 
-        def show_files(found: tuple[Names, str]) -> None:
-            show(found)
-            run_aside(app, lambda: (gather_symbols(repository, found[0]), found[1]), show, app.show_error)
+        run_aside(app, lambda: (gather_files(repository), app.start.branch()), show, app.show_error)
 
-        run_aside(app, lambda: (gather_files(repository), app.start.branch()), show_files, app.show_error)
+    def follow_naming(self, before_cursor: str) -> None:
+        """Look for files that were made or removed since, whenever the user begins to name one."""
+        was_naming, self._is_naming = self._is_naming, is_naming(before_cursor)
+        if not self._is_naming or was_naming:
+            return
+        repository = self._app.conversation.repository
+
+        def show(found: Names) -> None:
+            if found.files != self.names.files:
+                self._take_files(replace(found, symbols=self.names.symbols))
+
+        run_aside(self._app, lambda: gather_files(repository), show, self._app.show_error)
+
+    def _take_files(self, names: Names) -> None:
+        """Offer files, to what is being written too, and the symbols in them as soon as they are known."""
+        app = self._app
+        self.names = names
+        if app.composer.text:
+            app.composer.ask_again()
+
+        def show(found: Names) -> None:
+            self.names = found
+
+        run_aside(app, lambda: gather_symbols(app.conversation.repository, names), show, app.show_error)
 
     def _show(self) -> None:
         """Say what the load is busy with, and for how long already: the first one may measure for a while."""

@@ -350,3 +350,27 @@ def test_a_change_ends_with_a_report_and_writes_nothing_unasked(root: Path, endl
     assert finished.report.outcome in ("dry_run", "refused")
     assert finished.usage.completion_tokens > 0
     assert (root / "retry.py").read_bytes() == before
+
+
+def test_names_are_looked_up_when_the_question_begins_and_what_is_not_looked_at_is_told(
+    root: Path, endless_model: Path
+) -> None:
+    with session(root, endless_model) as running:
+        running._repository.files()
+        (root / "fresh.py").write_text("value = 7\n", encoding="utf-8")
+        (root / "parts").mkdir()
+        (root / "parts" / "one.py").write_text("value = 1\n", encoding="utf-8")
+        events = list(running.submit(Question("Why?", mentions=("fresh.py,", "parts", "nothere"))).events())
+    steps = [event for event in events if isinstance(event, ToolFinished)]
+    assert "value = 7" in steps[0].text
+    assert "parts/one.py" in steps[1].text
+    told = "not looked at: nothere does not exist"
+    assert [event.text for event in events if isinstance(event, Notice)] == [told]
+    assert isinstance(events[-1], Finished)
+    assert told in events[-1].notices
+
+
+def test_a_question_that_names_nothing_that_is_there_is_searched_for(root: Path, endless_model: Path) -> None:
+    with session(root, endless_model) as running:
+        events = list(running.submit(Question("Where is retry?", mentions=("nothere",))).events())
+    assert any("retry.py" in event.summary for event in events if isinstance(event, ToolFinished))

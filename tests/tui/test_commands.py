@@ -25,10 +25,12 @@ from khepri.models.stores import Model
 from khepri.repo.root import Repository
 from khepri.tui.app import KhepriApp
 from khepri.tui.entries import UserEntry
+from khepri.tui.loading import Loader
 from khepri.tui.screens.picker import Choice, Picker
 from khepri.tui.screens.review import ReviewScreen
 from khepri.tui.screens.stats import Stats
 from khepri.tui.start import Start
+from khepri.tui.widgets.completion import Completion
 from khepri.tui.widgets.composer import Composer
 from khepri.tui.widgets.diff import Diff
 from tests.tui.conftest import MakeApp, running, wait_until
@@ -152,10 +154,34 @@ async def test_keys_can_be_changed(make_app: MakeApp) -> None:
         assert app.composer.text == "a\nb"
 
 
+async def test_a_file_that_was_made_while_the_app_runs_is_completed(make_app: MakeApp, root: Path) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await wait_until(pilot, lambda: bool(app.loader.names.symbols))
+        (root / "fresh.py").write_text("def made(): ...\n", encoding="utf-8")
+        await pilot.press(*"see @fre")
+        await wait_until(pilot, lambda: app.query_one(Completion).is_open)
+        await pilot.press("tab")
+        await wait_until(pilot, lambda: app.composer.text == "see @fresh.py ")
+        await wait_until(pilot, lambda: "fresh.py#made" in app.loader.names.symbols)
+
+
+async def test_what_is_named_before_the_names_are_gathered_is_looked_at(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Loader, "gather_names", lambda loader: None)
+    app = make_app()
+    async with running(app) as pilot:
+        app.ask("what of @retry.py, and @nothere?")
+        await wait_until(pilot, lambda: bool(app.conversation.history.turns))
+        assert app.conversation.history.turns[0].question.mentions == ("retry.py",)
+        await wait_until(pilot, lambda: "not looked at: nothere does not exist" in said(app))
+
+
 async def test_files_commands_and_earlier_messages_are_completed(make_app: MakeApp) -> None:
     app = make_app()
     async with running(app) as pilot:
-        await wait_until(pilot, lambda: bool(app._names.files))
+        await wait_until(pilot, lambda: bool(app.loader.names.files))
         await pilot.press(*"see @ret", "tab")
         await wait_until(pilot, lambda: app.composer.text == "see @retry.py ")
         app.ask(app.composer.take()[0])
@@ -315,7 +341,7 @@ async def test_what_a_message_names_is_read_while_it_is_written(
     monkeypatch.setattr(Session, "prefill_early", lambda session, draft: drafts.append(draft))
     app = make_app()
     async with running(app) as pilot:
-        await wait_until(pilot, lambda: bool(app._names.files))
+        await wait_until(pilot, lambda: bool(app.loader.names.files))
         await pilot.press(*"@retry.py")
         await wait_until(pilot, lambda: drafts[-1].mentions == ("retry.py",))
         seen = len(drafts)

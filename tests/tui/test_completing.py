@@ -2,7 +2,8 @@
 
 import pytest
 
-from khepri.tui.completing import Names, completions, mentions_of
+from khepri.agent.mentioned import known_names
+from khepri.tui.completing import Names, completions
 
 NAMES = Names(("retry.py", "docs/my notes.txt", "odd@name.py", "what?", "a.txt"), ("retry.py#retry",))
 ARGUMENTS = NAMES.arguments(("a.txt",), ("dark", "light"))
@@ -44,11 +45,11 @@ def test_every_file_that_is_chosen_is_a_file_that_is_named(name: str) -> None:
     replaced, candidates = completions(f"see @{name[:3]}", NAMES)
     (chosen,) = (candidate.insert for candidate in candidates if candidate.label == name)
     message = f"see @{name[:3]}"[:-replaced] + chosen
-    assert mentions_of(f"{message}and @retry.py#retry, please", NAMES.files) == tuple(
+    assert known_names(f"{message}and @retry.py#retry, please", NAMES.files) == tuple(
         dict.fromkeys((name, "retry.py#retry"))
     )
 
 
 def test_punctuation_after_a_name_is_not_part_of_it() -> None:
-    assert mentions_of("(@retry.py), @a.txt: why @what? me@a.txt @none.py", NAMES.files) == ("a.txt", "what?")
-    assert mentions_of("see @retry.py.", NAMES.files) == ("retry.py",)
+    assert known_names("(@retry.py), @a.txt: why @what? me@a.txt @none.py", NAMES.files) == ("a.txt", "what?")
+    assert known_names("see @retry.py.", NAMES.files) == ("retry.py",)

@@ -1,13 +1,13 @@
 """Nothing that a name, a file or a text holds reaches the terminal as a command, on no screen."""
 
 import unicodedata
-from pathlib import Path
 
 import pytest
 from textual.screen import Screen
 
 from khepri.edits.change import ChangeSet, FileChange
 from khepri.edits.review import Review
+from khepri.tui import loading
 from khepri.tui.completing import Names
 from khepri.tui.screens.picker import Choice, Picker
 from khepri.tui.screens.review import ReviewScreen
@@ -41,11 +41,14 @@ async def test_a_screen_is_harmless(make_app: MakeApp, number: int) -> None:
         assert not steering(app.screen)
 
 
-async def test_the_main_screen_is_harmless_whatever_is_put_into_it(make_app: MakeApp, root: Path) -> None:
+async def test_the_main_screen_is_harmless_whatever_is_put_into_it(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = make_app()
     async with running(app) as pilot:
-        await wait_until(pilot, lambda: is_ready(app) and bool(app._names.symbols))
-        app.take_names(Names((f"{EVIL}.py",)), EVIL)
+        await wait_until(pilot, lambda: is_ready(app) and bool(app.loader.names.symbols))
+        monkeypatch.setattr(loading, "gather_files", lambda repository: Names((f"{EVIL}.py",)))
+        app.status.change(branch=EVIL)
         app.status.change(activity=EVIL)
         app.notify(EVIL, markup=False)
         await pilot.press(*"see @ev")

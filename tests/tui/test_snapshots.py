@@ -63,7 +63,7 @@ def settled(do: Do, is_so: IsSo = lambda app: True, activity: str = "") -> Calla
     async def run(pilot: Pilot[int]) -> None:
         app = pilot.app
         assert isinstance(app, KhepriApp)
-        await wait_until(pilot, lambda: app.status.status.activity == activity and bool(app._names.symbols))
+        await wait_until(pilot, lambda: app.status.status.activity == activity and bool(app.loader.names.symbols))
         do(app)
         # A screen that has just come up has no fields yet.
         await wait_until(pilot, lambda: is_so(app) and app.screen.is_mounted)

@@ -34,7 +34,7 @@ async def test_what_matters_is_seen_at_any_size(
 ) -> None:
     app = make_app()
     async with running(app, size) as pilot:
-        await wait_until(pilot, lambda: app.status.status.activity == "" and bool(app._names.symbols))
+        await wait_until(pilot, lambda: app.status.status.activity == "" and bool(app.loader.names.symbols))
         app.status.status = FULL
         await pilot.pause()
         shown = str(app.status.render())

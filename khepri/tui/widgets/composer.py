@@ -94,6 +94,10 @@ class Composer(TextArea):
     def on_text_area_changed(self) -> None:
         """Grow and shrink with the text, and ask what could be meant."""
         self._fit_height()
+        self.ask_again()
+
+    def ask_again(self) -> None:
+        """Ask what could be meant by what is being written."""
         if self.text == self._put_text:
             return  # nobody is writing: it was put here
         self.post_message(self.Written(self._before_cursor()))
