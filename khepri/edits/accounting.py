@@ -75,6 +75,11 @@ def beyond(text: str, match: SgNode, pattern: str) -> str:
     return ""
 
 
+def taken_in(match: SgNode, pattern: str) -> list[tuple[int, int]]:
+    """Return where in a text the holes of a pattern took something, for a match of it."""
+    return _accounted(match, pattern)[0]
+
+
 def _accounted(match: SgNode, pattern: str) -> tuple[list[tuple[int, int]], str]:
     """Return where holes took something, and the words of the pattern without blanks."""
     holes = list(HOLE.finditer(pattern))

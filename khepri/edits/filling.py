@@ -13,12 +13,15 @@ from typing import Final
 
 from ast_grep_py import SgNode, SgRoot
 
-from khepri.edits.accounting import HOLE, beyond, named
+from khepri.edits.accounting import HOLE, beyond, named, taken_in
+from khepri.edits.near_shapes import near_lines
 from khepri.edits.openings import is_misread, is_taken_for_generic, opening_of
+from khepri.edits.quoted_types import QuotedUnion, quoted_unions
 from khepri.edits.shapes import find_shape, read
 
 _PROSE: Final = ("string", "comment", "content", "text")
 """Words in the names of the nodes that hold no code."""
+_TYPES: Final = ("subscript", "generic_type")
 _MOST_BEHIND: Final = 200
 _COMMA: Final = re.compile(r"\s*,\s*")
 _COMMA_BEFORE: Final = re.compile(r"\s*,\s*\Z")
@@ -43,6 +46,8 @@ class Filled:
     """The lines, from 1, of those that would have meant something else."""
     beyond: tuple[tuple[int, str], ...]
     """Lines of those that hold more than the pattern accounts for, and what; the new text would have lost it."""
+    near: tuple[int, ...] = ()
+    """The lines where the same is called or named as in the pattern, and does not match."""
 
 
 @dataclass(frozen=True)
@@ -72,20 +77,52 @@ def fill(text: str, language: str, pattern: str, replacement: str) -> Filled:
     pattern = named(pattern)
     matches = []
     more: list[tuple[int, str]] = []
+    seen: list[tuple[int, int]] = []
     for match in find_shape(text, language, pattern):
+        seen += _own_parts(match, pattern)
         rest = beyond(text, match, pattern)
         if rest:
             more.append((match.range().start.line + 1, rest))
         else:
             matches.append(match)
+    near = near_lines(text, language, pattern, seen)
     left: list[int] = []
     while matches:
         filled, stubborn = _bracketed(text, language, matches, replacement)
+        unions = _unions(filled, matches) if language == "python" and "|" in replacement and not stubborn else {}
+        stubborn |= {number for union, numbers in unions.items() if not union.quoted for number in numbers}
         if not stubborn:
-            return Filled(filled.text, len(filled.done), tuple(left), tuple(more))
+            whole = filled.text
+            for union in sorted(unions, key=lambda each: -each.start):
+                whole = whole[: union.start] + union.quoted + whole[union.end :]
+            return Filled(whole, len(filled.done), tuple(left), tuple(more), near)
         left += [matches[number].range().start.line + 1 for number in sorted(stubborn)]
         matches = [match for number, match in enumerate(matches) if number not in stubborn]
-    return Filled(text, 0, tuple(left), tuple(more))
+    return Filled(text, 0, tuple(left), tuple(more), near)
+
+
+def _own_parts(match: SgNode, pattern: str) -> list[tuple[int, int]]:
+    """Return where the words of a pattern stand in a match, without what its holes took."""
+    start, end = _span(match)
+    parts = []
+    for first, last in sorted(taken_in(match, pattern)):
+        parts.append((start, first))
+        start = max(start, last)
+    return [*parts, (start, end)]
+
+
+def _unions(filled: "_Writer", matches: list[SgNode]) -> dict[QuotedUnion, set[int]]:
+    """Return where a replacement puts a text beside a ``|``, with the matches that have to do with it."""
+    found = {}
+    for union in quoted_unions(filled.text):
+        numbers = {
+            piece.match
+            for piece in filled.pieces
+            if not piece.is_hole and piece.start < union.end and union.start < piece.end
+        }
+        if numbers and (union.quoted or any(matches[number].kind() in _TYPES for number in numbers)):
+            found[union] = numbers
+    return found
 
 
 def _bracketed(text: str, language: str, matches: list[SgNode], replacement: str) -> tuple["_Writer", set[int]]:

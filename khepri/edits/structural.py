@@ -14,12 +14,14 @@ from khepri.edits.filling import fill
 from khepri.edits.locate import Source, read_source
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename import Refactoring
-from khepri.edits.scopes import names_of
+from khepri.edits.rename_notes import shown
+from khepri.edits.replaced_imports import notes_on_imports
 from khepri.edits.soundness import new_fault
 from khepri.edits.workspace import Workspace
 from khepri.errors import ToolError
 from khepri.repo.grammars import grammar_of
 from khepri.repo.ignore import select_files
+from khepri.repo.text import counted
 
 _LANGUAGES: Final = frozenset(
     "python javascript typescript tsx go rust java kotlin scala c cpp csharp ruby php bash lua swift".split()
@@ -66,7 +68,7 @@ def replace_code(
         )
     words = _WORD.findall(HOLE.sub(" ", pattern))
     found: list[FileChange] = []
-    matches, left, more, notes = 0, [], [], []
+    matches, left, more, near, notes = 0, [], [], [], []
     folder = workspace.repository.relative(workspace.repository.resolve(path)) if path else "."
     for name in select_files(workspace.files(), folder, glob):
         source = _source(workspace, name, words)
@@ -78,15 +80,18 @@ def replace_code(
         matches += filled.count + len(filled.left) + len(filled.beyond)
         more += [f"{source.path}:{line} ({rest})" for line, rest in filled.beyond]
         left += [f"{source.path}:{line}" for line in filled.left]
+        near += [f"{source.path}:{line}" for line in filled.near]
         if filled.text != source.text:
             change = FileChange(source.path, source.data, replace_text(source.data, filled.text))
             _check_valid(change)
-            notes += _undefined(change)
+            notes += notes_on_imports(change, replacement)
             found.append(change)
     title = f"replace {pattern} with {replacement}"
     if not matches:
         raise EditRefusedError(
-            Refusal.NO_TARGET, f"no code has the shape {pattern}", "check the pattern against a line that should match"
+            Refusal.NO_TARGET,
+            f"no code has the shape {pattern}" + (f", though {near[0]} looks like it" if near else ""),
+            "check the pattern against a line that should match",
         )
     if not found and left:
         raise EditRefusedError(
@@ -102,6 +107,11 @@ def replace_code(
         )
     if not found:
         raise EditRefusedError(Refusal.NO_OP, f"{title}: nothing would change")
+    if near:
+        looks, were = ("looks", "was") if len(near) == 1 else ("look", "were")
+        notes.append(
+            f"{counted(len(near), 'place')} that {looks} like it, in another shape, {were} left: {shown(near)}"
+        )
     if more:
         notes.insert(
             0, f"{len(more)} of them hold more than the pattern takes and were left: {', '.join(more[:_MOST_SHOWN])}"
@@ -131,16 +141,3 @@ def _check_valid(change: FileChange) -> None:
             f"{change.path} would not be valid any more: {fault.message} in line {fault.line}",
             "let the pattern and the replacement be whole expressions or statements",
         )
-
-
-def _undefined(change: FileChange) -> list[str]:
-    """Return notes on names that the replacement uses and a Python file does not know."""
-    if not change.path.endswith(".py"):
-        return []
-    before, after = (names_of(text) for text in (change.old_text, change.new_text))
-    if before is None or after is None:
-        return []
-    return [
-        f"{change.path}:{after.line_of_unresolved(name)} has {name}, and nothing defines it there: import it"
-        for name in sorted(after.needed.keys() - before.unresolved.keys())
-    ]
