@@ -23,6 +23,7 @@ from khepri.agent.events import (
 from khepri.agent.generation import figures, prefill_progress
 from khepri.agent.guards import CallGuard, repeats_itself
 from khepri.agent.language import ENGLISH, language_of
+from khepri.agent.looks import why_unseen
 from khepri.agent.metrics import draft_figures, summarize
 from khepri.agent.prompt import Prompt
 from khepri.agent.protocol import TRIGGER, ToolCall, opening_grammar, parse
@@ -270,17 +271,24 @@ class AgentLoop:
     def _begin(self, looks: Sequence[ToolCall], untold: str, progress: _Progress) -> None:
         question = untold or self._question
         reminder_tokens = self._prompt.follow_cost(self._reminder("reminder.md", question))
-        has_room = bool(looks) and self._has_room_for_call(reminder_tokens)
-        most = self._observation_budget(reminder_tokens) // _LEAST_LOOK_TOKENS if has_room else 0
-        calls = looks[: min(self._settings.steps, max(has_room, most))]
+        calls = looks[: self._most_looks(reminder_tokens)] if looks else looks
         # What names no lines was named by the user, and not only found for the question.
         unseen = [str(call.arguments["path"]) for call in looks[len(calls) :] if "start" not in call.arguments]
         if unseen:
-            self._notice(f"no room to look at {', '.join(unseen)}: ask about fewer files, or begin anew", progress)
+            settings, room = self._settings, self._room_to_look(reminder_tokens)
+            why = why_unseen(len(calls), settings.steps, settings.observation_tokens, room)
+            self._notice(f"not looked at: {', '.join(unseen)}; {why}", progress)
         if calls:
             self._look(calls, question, reminder_tokens, progress)
         elif untold:
             self._prompt.follow(untold)
+
+    def _most_looks(self, reminder_tokens: int) -> int:
+        """Return how many calls can be made at once: one if there is room at all, more while each shows enough."""
+        if not self._has_room_for_call(reminder_tokens):
+            return 0
+        shown = max(1, self._observation_budget(reminder_tokens) // _LEAST_LOOK_TOKENS)
+        return min(self._settings.steps, shown)
 
     def _look(self, calls: Sequence[ToolCall], question: str, reminder_tokens: int, progress: _Progress) -> None:
         """Make several calls in the model's name, which share the budget of one observation."""
@@ -342,9 +350,14 @@ class AgentLoop:
         return self._engine.backend.capabilities.context_tokens - len(self._prompt)
 
     def _observation_budget(self, reminder_tokens: int) -> int:
+        room = self._room_to_look(reminder_tokens)
+        return max(_LEAST_OBSERVATION_TOKENS, min(self._settings.observation_tokens, room))
+
+    def _room_to_look(self, reminder_tokens: int) -> int:
+        """Return how many tokens the context holds of what a look shows, beside what comes after it."""
         answer = min(self._settings.max_tokens // 2, self._engine.backend.capabilities.context_tokens // _ANSWER_SHARE)
         reserve = _CALL_TOKENS + reminder_tokens + max(_LEAST_ANSWER_TOKENS, answer)
-        return max(_LEAST_OBSERVATION_TOKENS, min(self._settings.observation_tokens, self._room() - reserve))
+        return self._room() - reserve
 
     def _has_room_for_call(self, reminder_tokens: int) -> bool:
         least = 2 * _CALL_TOKENS + _LEAST_OBSERVATION_TOKENS + reminder_tokens + _LEAST_ANSWER_TOKENS

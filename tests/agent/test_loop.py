@@ -299,15 +299,46 @@ def test_as_many_files_are_looked_at_as_there_is_room_to_show(root: Path) -> Non
     with Conversation(root, ["", "In `a.py`, one."], context_tokens=850, max_tokens=1024) as talk:
         finished = talk.run([ToolCall("read", {"path": name}) for name in names])
     assert [step.arguments["path"] for step in finished.steps] == ["a.py", "b.py"]
-    assert finished.notices == ("no room to look at c.py: ask about fewer files, or begin anew",)
+    assert finished.notices == (
+        "not looked at: c.py; the context has no room for it: ask about fewer files, or begin anew",
+    )
     assert all("v = 1" in step.text for step in finished.steps)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "reason"),
+    [
+        (
+            {"steps": 2},
+            "one question looks at 2 things at most (steps = 2): ask about the others in the next one, "
+            "or raise steps (/config says where)",
+        ),
+        (
+            {"observation_tokens": 200},
+            "200 tokens are shown at once (observation_tokens), which is enough for 2: "
+            "ask about the others in the next question, or raise it (/config says where)",
+        ),
+    ],
+)
+def test_where_a_setting_and_not_the_context_bounds_what_is_looked_at_the_setting_is_named(
+    root: Path, bounds: dict[str, int], reason: str
+) -> None:
+    names = ("a.py", "b.py", "c.py")
+    for name in names:
+        (root / name).write_text("v = 1\n", encoding="utf-8")
+    with Conversation(root, ["", "In `a.py`, one."], **bounds) as talk:  # type: ignore[arg-type]
+        finished = talk.run([ToolCall("read", {"path": name}) for name in names])
+    assert [step.arguments["path"] for step in finished.steps] == ["a.py", "b.py"]
+    assert finished.notices == (f"not looked at: c.py; {reason}",)
 
 
 def test_a_file_that_is_named_and_for_which_there_is_no_room_at_all_is_told(root: Path) -> None:
     with Conversation(root, ["It is not shown."], context_tokens=700, question="q" * 200) as talk:
         finished = talk.run([LOOK, ToolCall("read", {"path": "guessed.py", "start": 1, "end": 2})])
     assert not finished.steps
-    assert finished.notices == ("no room to look at src/app.py: ask about fewer files, or begin anew",)
+    assert finished.notices == (
+        "not looked at: src/app.py; the context has no room for it: ask about fewer files, or begin anew",
+    )
 
 
 def test_a_look_without_room_for_a_line_says_so_and_is_not_answered_from(root: Path) -> None:

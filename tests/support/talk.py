@@ -64,6 +64,7 @@ class Conversation:
         *,
         question: str = "Where is retry?",
         steps: int = 4,
+        observation_tokens: int = 300,
         max_tokens: int = 200,
         context_tokens: int = 4096,
         use_tools: bool = True,
@@ -85,7 +86,7 @@ class Conversation:
             registry,
             ToolContext(repository, self.prompt.count_tokens, 300),
             tool_grammar(manifests, repository.files(), ["."]) if manifests else "",
-            LoopSettings(steps, max_tokens, 300, SamplingParams()),
+            LoopSettings(steps, max_tokens, observation_tokens, SamplingParams()),
             question,
             self.events.append,
         )
