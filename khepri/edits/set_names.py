@@ -14,7 +14,7 @@ from khepri.edits.reflection import Owners
 from khepri.edits.rename_notes import shown
 from khepri.edits.workspace import Workspace
 
-_SETTING: Final = re.compile(rb"\bsetattr\(|\.update\(")
+_SETTING: Final = re.compile(rb"\bsetattr\([^,()]*,\s*[A-Za-z_]\w*\s*,|(?:__dict__|\bvars\(\w+\))\.update\(")
 _OPEN: Final = re.compile(rb"\bdef\b[^:]*\*\*")
 
 
@@ -31,26 +31,29 @@ def notes_on_set(workspace: Workspace, changes: ChangeSet, target: Target, new: 
         return ()
     forked = workspace.fork()
     forked.take(changes)
+    written = re.compile(rb"[(,]\s*%s\s*=(?!=)" % target.name.encode())
+    calls = [
+        (path, node, called)
+        for path, tree in _trees(forked, written)
+        for node, called in _calls(tree)
+        if any(each.arg == target.name for each in node.keywords)
+    ]
+    found = [(path, tree, *each) for path, tree in _trees(forked, _SETTING) for each in _setting(tree)] if calls else []
+    if not found:
+        return ()
     classes, owners = Classes(forked), Owners(forked, target, ChangeSet("", ()))
     one = Class(target.source.path, target.symbol.rpartition(".")[0])
     sharing = classes.sharing_objects(one)
     setting = set()
-    for path, tree in _trees(forked, _SETTING):
-        for call, owner in _setting(tree):
-            is_own = isinstance(owner, ast.Name) and owner.id in ("self", "cls")
-            if classes.around(path, call.lineno) in sharing if is_own else owners.has(path, tree, owner):
-                setting.add(f"{path}:{call.lineno}")
+    for path, tree, call, owner in found:
+        is_own = isinstance(owner, ast.Name) and owner.id in ("self", "cls")
+        if classes.around(path, call.lineno) in sharing if is_own else owners.has(path, tree, owner):
+            setting.add(f"{path}:{call.lineno}")
     if not setting:
         return ()
     named = {each.name for each in classes.below(one) if not _is_made_with(classes, each, target.name)}
     named |= {name for _, tree in _trees(forked, _OPEN) for name in _taking_any(tree, target.name)}
-    passed = set()
-    for path, tree in _trees(forked, re.compile(rb"\b%s\s*=(?!=)" % target.name.encode())):
-        for node in ast.walk(tree):
-            match node:
-                case ast.Call(func=ast.Name(id=called) | ast.Attribute(attr=called), keywords=given):
-                    if called in named and any(each.arg == target.name for each in given):
-                        passed.add(f"{path}:{node.lineno}")
+    passed = {f"{path}:{node.lineno}" for path, node, called in calls if called in named}
     if not passed:
         return ()
     sets = "sets" if len(setting) == 1 else "set"
@@ -66,6 +69,14 @@ def _trees(workspace: Workspace, wanted: re.Pattern[bytes]) -> Iterator[tuple[st
         tree = parsed(data) if data is not None and wanted.search(data) else None
         if tree is not None:
             yield path, tree
+
+
+def _calls(tree: ast.Module) -> Iterator[tuple[ast.Call, str]]:
+    """Yield the calls with the last word of what is called."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id=called) | ast.Attribute(attr=called)):
+                yield node, called
 
 
 def _is_made_with(classes: Classes, one: Class, name: str) -> bool:
