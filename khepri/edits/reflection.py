@@ -7,11 +7,14 @@ import ast
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import cache
+from itertools import chain
 from typing import Final
 
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.class_bodies import replace_names
 from khepri.edits.class_relations import Class, Classes
+from khepri.edits.enum_texts import is_enum_member, member_texts
 from khepri.edits.exact import replace_text
 from khepri.edits.imports import Modules, bindings_of, parsed, passing_modules
 from khepri.edits.keyed_texts import keyed_texts
@@ -69,13 +72,16 @@ def named_uses(workspace: Workspace, target: Target, changes: ChangeSet | None =
     """
     after = {change.path: change.after for change in changes.files} if changes is not None else {}
     owners = Owners(workspace, target, changes or ChangeSet("", ()))
+    is_in_enum = is_enum_member(owners.classes, target)
+    is_made_with = target.is_member and is_field(target)
     quoted = re.compile(rb"[\"'.]%s[\"']|\b(?:%s)\(" % (target.name.encode(), "|".join(_KEYWORDS).encode()))
     for path in workspace.files():
         data = after[path] if path in after else workspace.read(path) if path.endswith(".py") else None
         if data is None or not path.endswith(".py") or not quoted.search(data):
             continue
         tree = parsed(data) or ast.Module([], [])
-        for owner, key in keyed_texts(tree, target.name, is_field=target.is_member and is_field(target)):
+        keys = keyed_texts(tree, target.name, is_field=is_made_with)
+        for owner, key in chain(keys, member_texts(tree, target.name) if is_in_enum else ()):
             yield NamedUse(path, key.lineno, _end_of(key, target.name), owners.has(path, tree, owner))
         for node in ast.walk(tree):
             match node:
@@ -129,16 +135,18 @@ def _root(node: ast.expr) -> str:
 
 
 class Owners:
-    """The modules and classes through which a definition is reached."""
+    """The modules and classes through which a definition is reached. One thread; for one refactoring."""
 
     def __init__(self, workspace: Workspace, target: Target, changes: ChangeSet) -> None:
-        self._modules, self._classes = Modules(workspace), Classes(workspace)
+        """Note where the definition is, as it was, in files that are taken as they are proposed."""
+        self._modules, self.classes = Modules(workspace), Classes(workspace)
         owner = target.symbol.rpartition(".")[0]
         self._home, self._name = target.source.path, target.name
         home = self._modules.name(self._home)
         self._owner = Class(target.source.path, owner) if owner else None
         self._reached: Collection[str] = passing_modules(self._modules, home, target.name, changes) if not owner else ()
         self._below: set[Class] | None = None
+        self._named = cache(named_classes)
 
     def is_ours(self, dotted: str) -> bool:
         """Tell if a path begins with a module of the workspace."""
@@ -147,13 +155,13 @@ class Owners:
     def has_path(self, dotted: str) -> bool:
         """Tell if a dotted path is one of the modules or classes that have the definition, and no module its name."""
         if self._owner is not None:
-            return self._is_owner(self._classes.of_path(dotted))
+            return self._is_owner(self.classes.of_path(dotted))
         return dotted in self._reached and f"{dotted}.{self._name}" not in self._modules.paths
 
     def has(self, path: str, tree: ast.Module, node: ast.expr) -> bool:
         """Tell if an expression of a file is a module or class that has the definition, or an object of the class."""
-        if self._owner is not None and isinstance(node, ast.Name) and (said := named_classes(tree).get(node)):
-            return self._is_owner(self._classes.meant(path, said))
+        if self._owner is not None and isinstance(node, ast.Name) and (said := self._named(tree).get(node)):
+            return self._is_owner(self.classes.meant(path, said))
         if ast.unparse(node) == "globals()":
             return self._owner is None and path == self._home
         # What a class is called makes an object of it.
@@ -163,7 +171,7 @@ class Owners:
         if self._owner is not None:
             is_own = written in ("self", "cls")
             return self._is_owner(
-                self._classes.around(path, node.lineno) if is_own else self._classes.meant(path, written)
+                self.classes.around(path, node.lineno) if is_own else self.classes.meant(path, written)
             )
         root, _, rest = written.partition(".")
         imported = bindings_of(tree, self._modules.package(path))
@@ -173,7 +181,7 @@ class Owners:
         if one is None or self._owner is None:
             return False
         if self._below is None:
-            self._below = self._classes.below(self._owner)
+            self._below = self.classes.below(self._owner)
         return one in self._below
 
 

@@ -14,6 +14,7 @@ from khepri.edits.class_names import notes_on_class_name
 from khepri.edits.class_patterns import is_pattern_keyword
 from khepri.edits.class_relations import Classes, relatives, sharing_classes
 from khepri.edits.composed_names import notes_on_composed
+from khepri.edits.enum_notes import notes_on_member
 from khepri.edits.filled_texts import notes_on_filled, notes_on_shown
 from khepri.edits.foreign import Foreign
 from khepri.edits.handed_modules import notes_on_aliased, notes_on_handed
@@ -110,6 +111,7 @@ def _in_family(workspace: Workspace, target: Target, new_name: str) -> Refactori
     if target.is_member:
         notes = (*notes, *notes_on_filled(workspace, changes, target.name, new_name))
         notes = (*notes, *notes_on_set(workspace, changes, target, new_name))
+        notes = (*notes, *notes_on_member(workspace, changes, classes, target, new_name))
         if is_field(target):
             notes = (*notes, *notes_on_made(workspace, changes, target, new_name))
     notes = (
