@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Final
 
 from khepri.errors import ToolError
@@ -60,6 +61,8 @@ def resolve(repository: Repository, words: Sequence[str]) -> Resolved:
     names: dict[str, None] = {}
     reasons: dict[str, None] = {}
     for word in words:
+        if not _is_named(repository, word):
+            continue
         try:
             names[_resolved(repository, word)] = None
         except ToolError as error:
@@ -84,6 +87,20 @@ def _readings(word: str) -> Iterator[str]:
 
 def _first_known(word: str, known: frozenset[str]) -> str:
     return next((each for each in _readings(word) if each.partition("#")[0] in known), "")
+
+
+def _is_named(repository: Repository, word: str) -> bool:
+    """Tell if a word is a name at all: pasted code has ``@property`` and ``@app.get("/")``, which nobody looks for."""
+    if any(_is_there(repository, each) for each in _readings(word)):
+        return True
+    path = PurePosixPath(word.partition("#")[0].rstrip(_ENDS))
+    if "(" in path.name:
+        return False
+    return (
+        word.startswith((".", "/"))
+        or (len(path.parts) > 1 and (repository.root / path.parts[0]).is_dir())
+        or (bool(path.suffix) and any(each.endswith(path.suffix) for each in repository.files()))
+    )
 
 
 def _resolved(repository: Repository, word: str) -> str:

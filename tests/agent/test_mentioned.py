@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from khepri.agent.looks import looks
-from khepri.agent.mentioned import mentioned_words, resolve
+from khepri.agent.mentioned import Resolved, mentioned_words, resolve
 from khepri.agent.task import Question
 from khepri.repo.root import Repository
 
@@ -61,14 +61,15 @@ def test_a_file_that_was_made_meanwhile_is_found_and_one_that_was_hidden_meanwhi
 @pytest.mark.parametrize(
     ("word", "reason"),
     [
-        ("nothere,", "nothere does not exist"),
+        ("nothere.py,", "nothere.py does not exist"),
+        ("src/nothere", "src/nothere does not exist"),
         (".env", ".env is never read: it may hold secrets"),
         ("hidden.py", "hidden.py is not shown: .khepriignore hides it"),
         ("left.log", "left.log is ignored by .gitignore or has a name that cannot be shown"),
         ("empty", "empty/ holds no visible file: it is empty or ignored"),
         ("..", ".. is outside the repository"),
         (".git", ".git: git's own folder is not read"),
-        ("\x07x", "\\x07x does not exist"),
+        ("\x07x.py", "\\x07x.py does not exist"),
     ],
 )
 def test_what_is_not_looked_at_is_told_with_the_reason(repository: Repository, word: str, reason: str) -> None:
@@ -77,9 +78,14 @@ def test_what_is_not_looked_at_is_told_with_the_reason(repository: Repository, w
     assert found.problem == f"not looked at: {reason}"
 
 
+def test_a_decorator_in_pasted_code_is_no_name(repository: Repository) -> None:
+    words = mentioned_words('@property\n@app.get("/x.py")\n@pytest.fixture\n@types/node @a.py')
+    assert resolve(repository, words) == Resolved(("a.py",))
+
+
 def test_many_words_that_name_nothing_are_not_told_one_by_one(repository: Repository) -> None:
-    found = resolve(repository, [f"name{number}" for number in range(30)])
-    assert found.problem.endswith("name4 does not exist; and 25 more")
+    found = resolve(repository, [f"name{number}.py" for number in range(30)])
+    assert found.problem.endswith("name4.py does not exist; and 25 more")
 
 
 def test_nothing_is_looked_at_where_the_rules_cannot_be_read(repository: Repository) -> None:

@@ -360,11 +360,11 @@ def test_names_are_looked_up_when_the_question_begins_and_what_is_not_looked_at_
         (root / "fresh.py").write_text("value = 7\n", encoding="utf-8")
         (root / "parts").mkdir()
         (root / "parts" / "one.py").write_text("value = 1\n", encoding="utf-8")
-        events = list(running.submit(Question("Why?", mentions=("fresh.py,", "parts", "nothere"))).events())
+        events = list(running.submit(Question("Why?", mentions=("fresh.py,", "parts", "nothere.py"))).events())
     steps = [event for event in events if isinstance(event, ToolFinished)]
     assert "value = 7" in steps[0].text
     assert "parts/one.py" in steps[1].text
-    told = "not looked at: nothere does not exist"
+    told = "not looked at: nothere.py does not exist"
     assert [event.text for event in events if isinstance(event, Notice)] == [told]
     assert isinstance(events[-1], Finished)
     assert told in events[-1].notices

@@ -172,10 +172,10 @@ async def test_what_is_named_before_the_names_are_gathered_is_looked_at(
     monkeypatch.setattr(Loader, "gather_names", lambda loader: None)
     app = make_app()
     async with running(app) as pilot:
-        app.ask("what of @retry.py, and @nothere?")
+        app.ask("what of @retry.py, and @nothere.py?")
         await wait_until(pilot, lambda: bool(app.conversation.history.turns))
         assert app.conversation.history.turns[0].question.mentions == ("retry.py",)
-        await wait_until(pilot, lambda: "not looked at: nothere does not exist" in said(app))
+        await wait_until(pilot, lambda: "not looked at: nothere.py does not exist" in said(app))
 
 
 async def test_files_commands_and_earlier_messages_are_completed(make_app: MakeApp) -> None:
