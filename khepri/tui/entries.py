@@ -50,6 +50,9 @@ class Block:
 class Entry:
     """One thing in the conversation: a message, a step, a remark."""
 
+    is_open: bool = False
+    """True while more of it is shown than one line."""
+
     def __init__(self, text: str) -> None:
         self.text = text
         self.blocks: list[Block] = []
@@ -128,7 +131,6 @@ class StepEntry(Entry):
         self._call = call
         self._outcome = "…"
         self._tone = Tone.STEP
-        self._is_open = False
         self._rebuild()
 
     def finish(self, outcome: str, text: str, *, is_error: bool) -> None:
@@ -142,7 +144,7 @@ class StepEntry(Entry):
         """Open or close it."""
         if not self.text:
             return False
-        self._is_open = not self._is_open
+        self.is_open = not self.is_open
         self._rebuild()
         return True
 
@@ -151,14 +153,14 @@ class StepEntry(Entry):
         return f"{self._call}\n{self.text}"
 
     def _rebuild(self) -> None:
-        mark = "▾ " if self._is_open else "▸ "
+        mark = "▾ " if self.is_open else "▸ "
         call, outcome, tone = self._call, self._outcome, self._tone
 
         def draw(look: Look, width: int) -> list[Strip]:
             return draw_line(step_line(call, outcome, width - len(mark)), look, width, tone, mark)
 
         self.blocks = [Block(draw, space_before=False, mark_chars=len(mark))]
-        if self._is_open:
+        if self.is_open:
             self.blocks += _plain_blocks(self.text, Tone.DETAIL, "│ ", "│ ", space_before=False)
 
 

@@ -218,6 +218,81 @@ async def test_a_key_that_finds_nothing_to_copy_or_open_says_so(
         assert app.clipboard == ""
 
 
+def step_of(count: int) -> StepEntry:
+    step = StepEntry("read a.py")
+    step.finish(f"{count} lines", "\n".join(f"shown {number}" for number in range(count)), is_error=False)
+    return step
+
+
+@pytest.mark.parametrize("size", [(60, 18), (100, 30)], ids=str)
+@pytest.mark.parametrize("after", [0, 1, 200])
+@pytest.mark.parametrize("count", [3, 400])
+async def test_what_the_last_step_shows_is_seen_from_its_first_line_when_it_is_opened(
+    make_app: MakeApp, root: Path, size: tuple[int, int], after: int, count: int
+) -> None:
+    app = make_app(record(root, 30))
+    async with running(app, size) as pilot:
+        answer = AnswerEntry()
+        app.transcript.add(step_of(count), *[answer] * bool(after))
+        answer.append("line\n\n" * after)
+        app.transcript.changed(answer)
+        await pilot.press("ctrl+o")
+        shown = lines(app.transcript)
+        assert "│ shown 0" in shown
+        assert shown[shown.index("│ shown 0") - 1].startswith("▾ read a.py")
+        assert "│ shown 2" in shown
+        await pilot.press("ctrl+o")
+        answer.append("and the end")
+        app.transcript.changed(answer)
+        assert app.transcript.is_vertical_scroll_end  # where it was before
+
+
+async def test_a_short_step_near_the_end_is_opened_with_the_end_in_sight(make_app: MakeApp, root: Path) -> None:
+    app = make_app(record(root, 30))
+    async with running(app) as pilot:
+        app.transcript.add(step_of(3), NoteEntry("the end"))
+        await pilot.press("ctrl+o")
+        assert {"│ shown 0", "· the end"} <= set(lines(app.transcript))
+        assert app.transcript.is_vertical_scroll_end
+
+
+async def test_a_last_step_that_is_closed_out_of_sight_leaves_the_end_in_sight(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        step = step_of(3)
+        app.transcript.show_only([step])
+        await pilot.press("ctrl+o")
+        app.transcript.add(MarkdownEntry("line\n\n" * 200))
+        await pilot.press("ctrl+o")
+        assert not step.is_open
+        assert app.transcript.is_vertical_scroll_end
+
+
+@pytest.mark.parametrize("count", [3, 400])
+@pytest.mark.parametrize("is_clicked", [False, True], ids=["Enter", "a click"])
+async def test_what_a_step_in_the_last_line_shows_is_seen_when_it_is_opened(
+    make_app: MakeApp, count: int, *, is_clicked: bool
+) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        step = step_of(count)
+        app.transcript.show_only([MarkdownEntry("line\n\n" * 200), step, MarkdownEntry("line\n\n" * 200)])
+        await pilot.pause()
+        await pilot.press("tab", "up", "up")
+        last = app.transcript.size.height - 1
+        app.transcript.scroll_to(y=app.transcript.scroll_y - last, animate=False, immediate=True)
+        assert lines(app.transcript)[last].startswith("▸ read a.py")
+        if is_clicked:
+            await pilot.click(app.transcript, offset=(3, last))
+        else:
+            await pilot.press("enter")
+        await wait_until(pilot, lambda: step.is_open)
+        shown = lines(app.transcript)
+        assert {"│ shown 0", "│ shown 1", "│ shown 2"} <= set(shown)
+        await pilot.press("enter")
+        assert any(line.startswith("▸ read a.py") for line in lines(app.transcript))
+
+
 async def test_what_is_selected_is_copied_without_the_marks_before_lines(make_app: MakeApp) -> None:
     app = make_app()
     async with running(app) as pilot:

@@ -72,6 +72,7 @@ class Transcript(ScrollView, can_focus=True):
         self._owners: list[Entry] = []
         self._ends: list[int] = []
         self._marked: Entry | None = None
+        self._left_end_for: Entry | None = None
         self._code_steps = CodeSteps()
         self._page_style = Style.null()
         self._follows = True
@@ -105,12 +106,8 @@ class Transcript(ScrollView, can_focus=True):
         if entry not in self._entries:
             return  # it was shown in a conversation that is not shown any more
         first, end = self._span(entry)
-        same = sum(
-            1
-            for _ in takewhile(
-                lambda pair: pair[0] is pair[1], zip(self._blocks[first:end], entry.blocks, strict=False)
-            )
-        )
+        pairs = zip(self._blocks[first:end], entry.blocks, strict=False)
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], pairs))
         self._blocks[first:end] = entry.blocks
         self._owners[first:end] = [entry] * len(entry.blocks)
         self._arrange(first + same)
@@ -153,34 +150,41 @@ class Transcript(ScrollView, can_focus=True):
         """Mark the entry before or after the marked one."""
         if not self._entries:
             return
-        if self._marked in self._entries:
-            index = self._entries.index(self._marked) + step
-            self._marked = self._entries[min(max(index, 0), len(self._entries) - 1)]
-        else:
-            self._marked = self._entries[-1]
-        self._show_marked()
+        last = len(self._entries) - 1
+        index = self._entries.index(self._marked) + step if self._marked in self._entries else last
+        self._marked = self._entries[min(max(index, 0), last)]
+        self._bring_in_sight(self._marked)
         self.refresh()
 
     def action_open(self) -> None:
         """Open or close the marked entry."""
-        if not self._toggle_marked():
-            self.notify("there is nothing in it to open" if self._marked is not None else "mark an entry first")
+        if self._marked is None:
+            self.notify("mark an entry first")
+        elif not self._toggle(self._marked):
+            self.notify("there is nothing in it to open")
 
-    def _toggle_marked(self) -> bool:
-        if self._marked is None or not self._marked.toggle():
+    def _toggle(self, entry: Entry) -> bool:
+        if not entry.toggle():
             return False
         self._follows = False
-        self.changed(self._marked)
+        self.changed(entry)
+        self._bring_in_sight(entry)
         self._follows = self.is_vertical_scroll_end
         return True
 
     def toggle_last(self) -> None:
-        """Open or close the last entry that can be."""
-        for entry in reversed(self._entries):
-            if entry.toggle():
-                self.changed(entry)
-                return
-        self.notify("there is no step to open")
+        """Open or close the last entry that can be; once it is closed, the end is in sight again if it was before."""
+        follows = self._follows
+        entry = next((entry for entry in reversed(self._entries) if entry.toggle()), None)
+        if entry is None:
+            self.notify("there is no step to open")
+            return
+        self.changed(entry)
+        if not entry.is_open and (follows or entry is self._left_end_for):
+            self.action_follow()
+        else:
+            self._bring_in_sight(entry)
+        self._left_end_for = entry if entry.is_open and follows else None
 
     def action_leave(self) -> None:
         """Give the focus back."""
@@ -225,7 +229,7 @@ class Transcript(ScrollView, can_focus=True):
         index = bisect_right(self._ends, offset.y + self.scroll_offset.y)
         if index < len(self._owners):
             self._marked = self._owners[index]
-            self._toggle_marked()
+            self._toggle(self._marked)
             self.refresh()
 
     def render_lines(self, crop: Region) -> list[Strip]:
@@ -286,7 +290,7 @@ class Transcript(ScrollView, can_focus=True):
             self._ends = []  # nothing is in its place before the first layout
             return
         if self._follows:
-            self._draw_from_end()
+            self._draw_before(len(self._blocks))
         self._measure()
         if self._draw_visible():
             self._measure()
@@ -324,10 +328,10 @@ class Transcript(ScrollView, can_focus=True):
         if self._follows:
             self.scroll_end(animate=False, immediate=True, x_axis=False)
 
-    def _draw_from_end(self) -> None:
-        """Draw the last blocks, as many as the screen holds."""
+    def _draw_before(self, end: int) -> None:
+        """Draw the blocks before ``end``, as many as the screen holds."""
         lines = 0
-        for index in reversed(range(len(self._blocks))):
+        for index in reversed(range(end)):
             self._draw(index)
             lines += len(self._blocks[index].strips)
             if lines > self.size.height:
@@ -382,15 +386,13 @@ class Transcript(ScrollView, can_focus=True):
         self._learn_languages()
         self.refresh()
 
-    def _show_marked(self) -> None:
-        """Scroll so that the marked entry can be seen."""
-        indices = [index for index, owner in enumerate(self._owners) if owner is self._marked]
-        if not indices:
+    def _bring_in_sight(self, entry: Entry) -> None:
+        """Scroll so that an entry can be seen, from its first line if it is higher than the screen."""
+        first, end = self._span(entry)
+        if first == end or not self.size.width:
             return
-        top = self._ends[indices[0]] - len(self._blocks[indices[0]].strips)
-        bottom = self._ends[indices[-1]]
-        seen_from, height = self.scroll_offset.y, self.size.height
-        if top < seen_from or bottom - top > height:
-            self.scroll_to(y=top, animate=False, immediate=True)
-        elif bottom > seen_from + height:
-            self.scroll_to(y=bottom - height, animate=False, immediate=True)
+        self._draw_before(end)
+        self._measure()
+        top, bottom = self._ends[first - 1] if first else 0, self._ends[end - 1]
+        seen_from = min(top, max(self.scroll_offset.y, bottom - self.size.height))
+        self.scroll_to(y=seen_from, animate=False, immediate=True)
