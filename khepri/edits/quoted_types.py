@@ -5,8 +5,9 @@ no annotation stands cannot be told, so that such a place is only named.
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
 _QUOTES: Final = ('"', "'")
@@ -30,14 +31,7 @@ def quoted_unions(text: str) -> Iterator[QuotedUnion]:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return
-    rows = text.split("\n")
-    starts = [0]
-    for row in rows:
-        starts.append(starts[-1] + len(row) + 1)
-
-    def place(line: int, column: int) -> int:
-        return starts[line - 1] + len(rows[line - 1].encode()[:column].decode())
-
+    place = places_in(text)
     annotated = {id(inner) for each in _annotations(tree) for inner in ast.walk(each)}
     queue: list[ast.AST] = [tree]
     while queue:
@@ -60,6 +54,13 @@ def quoted_unions(text: str) -> Iterator[QuotedUnion]:
             end,
             _as_text(names, text[place(texts[0].lineno, texts[0].col_offset)]) if id(node) in annotated else "",
         )
+
+
+def places_in(text: str) -> Callable[[int, int], int]:
+    """Return what tells where in a text, in characters, a line and a column of Python's trees are."""
+    rows = text.split("\n")
+    starts = list(accumulate((len(row) + 1 for row in rows), initial=0))
+    return lambda line, column: starts[line - 1] + len(rows[line - 1].encode()[:column].decode())
 
 
 def _operands(node: ast.AST) -> list[ast.expr]:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rope.base.change import ChangeContents, ChangeSet
-from rope.base.exceptions import RefactoringError
+from rope.base.exceptions import AttributeNotFoundError, RefactoringError
 from rope.base.pyobjectsdef import PyFunction
 from rope.refactor.functionutils import CallInfo
 from rope.refactor.inline import (
@@ -28,7 +28,7 @@ from rope.refactor.move import ModuleSkipRenamer, moving_code_with_imports
 from rope.refactor.occurrences import create_finder
 from rope.refactor.sourceutils import get_body
 
-from khepri.edits.inline_fstrings import filling
+from khepri.edits.inline_fstrings import UnwritableError, marked_tree, with_filled_f_strings
 from khepri.edits.inline_safety import torn_values
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from rope.refactor.occurrences import Finder, Occurrence
 
 
+_SEVERAL_LINES: Final = "its body has a text of several lines, which would be indented otherwise"
 _CALLERS: Final = "__khepri_callers__"
 """Stands at the end of the names that a call passes while rope works on the body."""
 
@@ -62,7 +63,12 @@ def inline_function(
         raise RefactoringError("this is no function")
     if function.args.vararg is not None or function.args.kwarg is not None:
         raise RefactoringError("what a call passes to its * or ** cannot be told apart")
-    return _Method(project, file, place, function).changed(files)
+    try:
+        return _Method(project, file, place, function).changed(files)
+    except AttributeNotFoundError as error:
+        raise RefactoringError(
+            "its body cannot be put in the place of a call as text: write it more plainly"
+        ) from error
 
 
 class _Method(InlineMethod):  # type: ignore[misc]
@@ -139,6 +145,9 @@ class _Bodies(_DefinitionGenerator):  # type: ignore[misc]
     def __init__(self, refactoring: InlineMethod, body: str, function: ast.FunctionDef) -> None:
         super().__init__(refactoring.project, refactoring.pyfunction, body=body)
         self._function = function
+        self._whole = body
+        if not _texts(body) <= {each.value for each in ast.walk(function) if isinstance(each, ast.Constant)}:
+            raise RefactoringError(_SEVERAL_LINES)
 
     def _get_definition_params(self) -> dict[str, str]:
         return {}  # They are told apart for each call.
@@ -153,6 +162,7 @@ class _Bodies(_DefinitionGenerator):  # type: ignore[misc]
             raise RefactoringError("what a call passes on with * or ** cannot be told apart")
         is_bound = CallInfo.read(primary, pyname, self.definition_info, call).implicit_arg
         values = self._values(node, is_bound=is_bound)
+        self.body = self._with_f_strings(values, set(ast.walk(node)))
         torn = torn_values(self._function, values)
         header, names = "", []
         passed = set(ast.walk(node))
@@ -160,9 +170,6 @@ class _Bodies(_DefinitionGenerator):  # type: ignore[misc]
             text = ast.get_source_segment(call.strip(), value) if value in passed else ast.unparse(value)
             written = " ".join((text or "").split("\n"))
             if written != name:
-                if (filled := filling(self.body, name, written)) is None:
-                    raise RefactoringError(f"{written[:40]} cannot stand for {name} in an f-string of the function")
-                written = filled
                 marked = _marked(written, values.keys()) if value in passed else written
                 header += f"{name} = {f'({marked})' if name in torn else marked}\n"
                 names.append(name)
@@ -172,6 +179,22 @@ class _Bodies(_DefinitionGenerator):  # type: ignore[misc]
         definition, returned = super()._calculate_definition(*call, **options)
         definition = definition.replace(_CALLERS, "")
         return definition, _without_last_comment(returned.replace(_CALLERS, "")) if returned is not None else None
+
+    def _with_f_strings(self, values: dict[str, ast.expr], passed: Collection[ast.AST]) -> str:
+        """Return the body with what stands for the parameters in its f-strings, where rope would break the quotes."""
+        changed = {
+            name: marked_tree(value, _CALLERS) if value in passed else value
+            for name, value in values.items()
+            if not (isinstance(value, ast.Name) and value.id == name)
+        }
+        try:
+            return with_filled_f_strings(self._whole, changed)
+        except UnwritableError as error:
+            name = self._function.name
+            raise RefactoringError(
+                f"what a call passes cannot be written into an f-string of {name}, for its quotes or backslashes: "
+                "assign it to a name first"
+            ) from error
 
     def _values(self, call: ast.Call, *, is_bound: bool) -> dict[str, ast.expr]:
         """Return what each parameter stands for in a call, its default if nothing is passed for it."""
@@ -185,6 +208,20 @@ class _Bodies(_DefinitionGenerator):  # type: ignore[misc]
         passed = [call.func.value, *call.args] if is_bound and isinstance(call.func, ast.Attribute) else call.args
         values |= dict(zip(places, passed, strict=False))
         return values | {each.arg: each.value for each in call.keywords if each.arg is not None}
+
+
+def _texts(body: str) -> set[object]:
+    """Return the constants in some statements, but for texts that stand alone and say something of the code.
+
+    Raises:
+        RefactoringError: They cannot be read.
+    """
+    try:
+        tree = ast.parse(body)
+    except SyntaxError as error:
+        raise RefactoringError(_SEVERAL_LINES) from error
+    alone = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
+    return {each.value for each in ast.walk(tree) if isinstance(each, ast.Constant) and id(each) not in alone}
 
 
 def _without_last_comment(expression: str) -> str:
@@ -202,7 +239,7 @@ def _marked(written: str, parameters: Collection[str]) -> str:
     """Return what a call passes with its names marked as the caller's: a parameter may be called like them.
 
     Raises:
-        RefactoringError: A name in an f-string is one, where nothing can be marked.
+        RefactoringError: It is no expression.
     """
     line = f"({written})"
     try:
@@ -210,9 +247,9 @@ def _marked(written: str, parameters: Collection[str]) -> str:
     except SyntaxError as error:
         raise RefactoringError(f"what is passed cannot be read: {written[:40]}") from error
     strings = [each for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for each in ast.walk(node)]
-    for each in strings:
-        if isinstance(each, ast.Name) and each.id in parameters:
-            raise RefactoringError(f"an f-string that is passed uses {each.id}, which is a parameter as well")
+    if any(isinstance(each, ast.Name) and each.id in parameters for each in strings):
+        # Where names stand in an f-string cannot be told from every Python's tree.
+        return ast.unparse(marked_tree(tree.body, _CALLERS))
     row = line.encode()
     names = (node for node in ast.walk(tree) if isinstance(node, ast.Name) and node not in strings)
     for end in sorted((node.end_col_offset or 0 for node in names), reverse=True):
@@ -227,8 +264,11 @@ class _Finder:
     def find_occurrences(self, file: "File") -> "Iterator[Occurrence]":
         lines: set[int] | None = None
         for each in self._finder.find_occurrences(file):
+            text = each.tools.pymodule.source_code
+            if text[each.get_word_range()[1] :][:1] in ("'", '"'):
+                continue  # It is the letter before a string: f"…".
             if lines is None:
-                lines = _import_lines(each.tools.pymodule.source_code)
+                lines = _import_lines(text)
             is_import = each.lineno in lines
             each.is_in_import_statement = lambda is_import=is_import: is_import
             yield each

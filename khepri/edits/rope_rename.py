@@ -51,7 +51,9 @@ def rename_found(
     is_module = refactoring._is_renaming_a_module()
 
     def refuse_other(occurrence: "Occurrence") -> bool | None:
-        text, place = occurrence.tools.pymodule.source_code, occurrence.get_word_range()[0]
+        text, (place, end) = occurrence.tools.pymodule.source_code, occurrence.get_word_range()
+        if text[end : end + 1] in ("'", '"'):
+            return False  # The letter before a string, such as the f of f"…".
         # ``import pkg.retry`` loads the module, whatever else the package has by that name.
         if not is_module and occurrence.tools.word_finder.is_import_statement(occurrence.offset):
             return False

@@ -115,12 +115,6 @@ def test_what_a_call_passes_is_the_callers_whatever_the_parameters_are_called(tm
     assert output(after) == output(text)
 
 
-def test_an_f_string_that_names_a_parameter_is_not_passed_into_it(tmp_path: Path) -> None:
-    text = "def f(a, b):\n    print(a, b)\n\n\ndef k(a, b):\n    f(f'{b}', f'{a}')\n"
-    with pytest.raises(EditRefusedError, match="f-string"):
-        inlined(tmp_path, text)
-
-
 METHODS = """class A:
     def _n(self):
         return 1

@@ -29,6 +29,12 @@ def test_what_a_class_reads_before_it_binds_the_same_name_is_renamed(tmp_path: P
     assert after["b.py"] == files["b.py"].replace("{0}", "read")
 
 
+def test_the_letter_before_a_string_is_no_use_of_a_function_that_is_called_so(tmp_path: Path) -> None:
+    text = 'def {0}(a):\n    return f"{a}" + f\'\'\n\n\nx = {0}(1) + f"{{0}(2)}"\n'
+    after, _ = renamed(tmp_path, {"a.py": text.replace("{0}", "f")}, "a.py", "f", "show")
+    assert after["a.py"] == text.replace("{0}", "show")
+
+
 CONFTEST = """import pytest
 
 
