@@ -22,7 +22,7 @@ def with_accessors(changes: ChangeSet, old: str, new: str) -> ChangeSet:
             text = decode(after).text
             renamed = rename_accessors(text, old, new)
             if renamed != text:
-                after = replace_text(after, renamed)
+                after = replace_text(after, renamed, change.path)
         files.append(FileChange(change.path, change.before, after))
     return change_set(changes.title, files)
 

@@ -49,7 +49,7 @@ def added(target: Target, written: str) -> FileChange:
     name = _check_new(target, code)
     refuse_beside(source.path, text, range(start + 1, start + 2 + code.count("\n")), name)
     refuse_undefined(source.path, source.text, whole)
-    return FileChange(source.path, source.data, replace_text(source.data, whole))
+    return FileChange(source.path, source.data, replace_text(source.data, whole, source.path))
 
 
 def names_within(target: Target) -> frozenset[str]:

@@ -39,7 +39,7 @@ def with_blocks(target: Target, written: str, task: str, failure: str = "") -> F
     check_syntax(source.path, source.text, text)
     check_kept(source.path, source.text, text, task)
     check_bounds(target, part, text, task, failure)
-    return FileChange(source.path, source.data, replace_text(source.data, text))
+    return FileChange(source.path, source.data, replace_text(source.data, text, source.path))
 
 
 def _replaced_once(text: str, search: str, replacement: str, label: str) -> str:

@@ -115,7 +115,7 @@ class FileChange:
         Raises:
             EditRefusedError: The file's encoding cannot hold the text.
         """
-        after = text.encode() if self.before is None else replace_text(self.before, text)
+        after = text.encode() if self.before is None else replace_text(self.before, text, self.path)
         return None if after == self.before else FileChange(self.path, self.before, after)
 
 

@@ -14,7 +14,7 @@ from khepri.edits.locate import Target, find_target
 from khepri.edits.namesakes import Namesakes
 from khepri.edits.refusal import EditRefusedError
 from khepri.edits.workspace import Workspace
-from khepri.repo.text import decode
+from khepri.repo.text import text_or_nothing
 
 _LISTS: Final = ("__slots__", "__match_args__")
 
@@ -42,7 +42,7 @@ def with_class_patterns(workspace: Workspace, changes: ChangeSet, target: Target
         data = change.after if change is not None else before
         if data is None or not path.endswith(".py") or target.name.encode() not in data:
             continue
-        text = decode(data).text
+        text = text_or_nothing(data)
         try:
             tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError):
@@ -55,7 +55,7 @@ def with_class_patterns(workspace: Workspace, changes: ChangeSet, target: Target
         names = {*below, owner.name} if path == target.source.path else below
         places += _listed(tree, text, names, target.name)
         if places:
-            files[path] = FileChange(path, before, replace_text(data, replace_names(text, places, new)))
+            files[path] = FileChange(path, before, replace_text(data, replace_names(text, places, new), path))
     return change_set(changes.title, files.values())
 
 

@@ -33,7 +33,7 @@ def with_waiting(change: FileChange, name: str) -> FileChange:
     for line, column, word in sorted(places, reverse=True):
         row = lines[line - 1].encode()  # the columns of ast are bytes of UTF-8
         lines[line - 1] = (row[:column] + word.encode() + row[column:]).decode()
-    return FileChange(change.path, change.before, replace_text(change.after, "\n".join(lines)))
+    return FileChange(change.path, change.before, replace_text(change.after, "\n".join(lines), change.path))
 
 
 def _is_called(function: ast.expr, name: str) -> bool:

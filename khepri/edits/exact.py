@@ -31,12 +31,13 @@ class _Line:
     """What the file has after it; empty after a last line without an end."""
 
 
-def replace_text(before: bytes, text: str) -> bytes:
+def replace_text(before: bytes, text: str, path: str = "the file") -> bytes:
     r"""Return ``before`` with its text replaced by ``text``.
 
     Args:
         before: The whole file.
         text: The new text as ``khepri.repo.text.decode`` would give it: without a mark, lines ending in ``\n``.
+        path: What the file is called, for the refusal.
 
     Raises:
         ToolError: The file is not text.
@@ -60,7 +61,7 @@ def replace_text(before: bytes, text: str) -> bytes:
     if result:
         last = result[-1]
         whole += last.text + ("" if ends_open else last.end or file.newline)
-    return _mark(file) + _encode(whole, file)
+    return _mark(file) + _encode(whole, file, path)
 
 
 def _lines(before: bytes, file: TextFile) -> list[_Line]:
@@ -83,12 +84,12 @@ def _mark(file: TextFile) -> bytes:
     return _MARKS[file.encoding] if file.has_bom else b""
 
 
-def _encode(text: str, file: TextFile) -> bytes:
+def _encode(text: str, file: TextFile, path: str) -> bytes:
     try:
         return text.encode(file.encoding)
     except UnicodeEncodeError as error:
         raise EditRefusedError(
             Refusal.ENCODING,
-            f"the file is {file.encoding}, which cannot hold {error.object[error.start]!r}",
+            f"{path} is {file.encoding}, which cannot hold {error.object[error.start]!r}",
             "use characters of that encoding, or convert the file first",
         ) from error

@@ -18,7 +18,7 @@ from khepri.edits.inline_names import top_level_names
 from khepri.edits.locate import Source
 from khepri.edits.mentions import public_names, uses_of
 from khepri.edits.workspace import Workspace
-from khepri.repo.text import decode
+from khepri.repo.text import decode, text_or_nothing
 
 _CLASS_METHODS: Final = ("__new__", "__init_subclass__", "__class_getitem__")
 """Class methods that nothing says so of."""
@@ -44,7 +44,7 @@ def called_on_class(change: FileChange, name: str) -> FileChange:
     row = rows[call.lineno - 1]
     written = f"{own}.{name}({', '.join(others)})".encode()
     rows[call.lineno - 1] = row[: call.col_offset] + written + row[call.end_col_offset :]
-    return FileChange(change.path, change.before, replace_text(change.after, b"\n".join(rows).decode()))
+    return FileChange(change.path, change.before, replace_text(change.after, b"\n".join(rows).decode(), change.path))
 
 
 def unlike(change: FileChange, name: str) -> str:
@@ -74,7 +74,7 @@ def taken_away(workspace: Workspace, source: Source, after: str) -> str:
             return f"{name} of its __all__ would be gone"
         for path in workspace.files():
             data = workspace.read(path) if path.endswith(".py") and path != source.path else None
-            text = decode(data).text if data is not None and name.encode() in data and stem.encode() in data else ""
+            text = text_or_nothing(data) if data is not None and name.encode() in data and stem.encode() in data else ""
             if lines := uses_of(text, name):
                 return f"{name} would be gone from the module, and {path}:{lines[0]} may have it from there"
     return ""

@@ -13,7 +13,7 @@ from khepri.edits.exact import replace_text
 from khepri.edits.locate import Target
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.workspace import Workspace
-from khepri.repo.text import decode
+from khepri.repo.text import text_or_nothing
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -44,11 +44,11 @@ def with_fixture_uses(workspace: Workspace, changes: ChangeSet, target: Target, 
         data = change.after if change is not None else workspace.read(path)
         if not path.endswith(".py") or not is_below or data is None or old.encode() not in data:
             continue
-        text = decode(data).text
+        text = text_or_nothing(data)
         renamed = _with_uses(text, path, old, new)
         if renamed != text:
             before = change.before if change is not None else data
-            files[path] = FileChange(path, before, replace_text(data, renamed))
+            files[path] = FileChange(path, before, replace_text(data, renamed, path))
     return change_set(changes.title, files.values())
 
 

@@ -164,7 +164,7 @@ def found_uses(workspace: Workspace, definition: Definition, name: str) -> list[
     # rope knows no parameter that is keyword-only or positional-only, so it is shown the function with plain ones.
     source = definition.target.source
     shown = workspace.fork()
-    plain = replace_text(source.data, definition.with_plain_parameters())
+    plain = replace_text(source.data, definition.with_plain_parameters(), source.path)
     shown.take(change_set("", [FileChange(source.path, source.data, plain)]))
     project = RopeProject(shown, hides_async=True)
     has_keyword = name not in definition.positional_only

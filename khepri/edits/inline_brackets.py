@@ -27,7 +27,7 @@ def with_brackets(workspace: Workspace, source: Source, results: Iterable[ast.ex
     for line, column, mark in sorted(places, reverse=True):
         lines[line - 1] = lines[line - 1][:column] + mark + lines[line - 1][column:]
     forked = workspace.fork()
-    after = replace_text(source.data, b"\n".join(lines).decode())
+    after = replace_text(source.data, b"\n".join(lines).decode(), source.path)
     forked.take(change_set("", [FileChange(source.path, source.data, after)]))
     return forked
 

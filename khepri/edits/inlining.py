@@ -179,7 +179,7 @@ def _plainly_named(changes: ChangeSet) -> ChangeSet:
     for change in changes.files:
         after = change.after
         if after is not None and change.before is not None:
-            after = replace_text(after, with_plain_names(decode(change.before).text, decode(after).text))
+            after = replace_text(after, with_plain_names(decode(change.before).text, decode(after).text), change.path)
         files.append(FileChange(change.path, change.before, after))
     return change_set(changes.title, files)
 
@@ -199,7 +199,7 @@ def _with_gap(changes: ChangeSet, target: Target) -> ChangeSet:
             place = lines.index(rows[below]) if lines.count(rows[below]) == 1 else 0
             if place > (gap := _empty_above(lines, place)):
                 lines[place:place] = [""] * (wanted - gap)
-                after = replace_text(after, "\n".join(lines))
+                after = replace_text(after, "\n".join(lines), change.path)
         files.append(FileChange(change.path, change.before, after))
     return change_set(changes.title, files)
 

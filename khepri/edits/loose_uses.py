@@ -22,7 +22,7 @@ from khepri.edits.passed_keys import may_pass
 from khepri.edits.refusal import EditRefusedError
 from khepri.edits.rename_notes import shown
 from khepri.edits.workspace import Workspace
-from khepri.repo.text import decode
+from khepri.repo.text import text_or_nothing
 
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _HARMLESS: Final = frozenset(
@@ -111,7 +111,7 @@ def with_partials(workspace: Workspace, changes: ChangeSet, target: Target, old:
         if after != text:
             before = changed[path].before if path in changed else workspace.read(path)
             now = (changed[path].after if path in changed else before) or b""
-            changed[path] = FileChange(path, before, replace_text(now, after))
+            changed[path] = FileChange(path, before, replace_text(now, after, path))
     return change_set(changes.title, changed.values())
 
 
@@ -141,7 +141,7 @@ def _files(
         data = after[path] if path in after else workspace.read(path) if path.endswith(".py") else None
         if data is None or not path.endswith(".py") or used.name.encode() not in data:
             continue
-        text = decode(data).text
+        text = text_or_nothing(data)
         try:
             yield path, text, ast.parse(text), set(namesakes.places(path))
         except (SyntaxError, ValueError, RecursionError):

@@ -20,7 +20,7 @@ from khepri.edits.rename import Refactoring, check_name, refuse_special
 from khepri.edits.rename_notes import shown
 from khepri.edits.workspace import Workspace
 from khepri.errors import ToolError
-from khepri.repo.text import decode
+from khepri.repo.text import text_or_nothing
 
 _FOUND_BY_NAME: Final = frozenset({"conftest", "setup", "manage", "noxfile", "sitecustomize", "usercustomize"})
 _REQUIREMENTS: Final = re.compile(
@@ -59,9 +59,12 @@ def rename_module(workspace: Workspace, path: str, new_name: str) -> Refactoring
         if file in (source.path, f"{source.path}i"):
             moved = new_path + file.removeprefix(source.path)
             mode = mode_of(workspace.repository.root / file)
-            changes += [FileChange(file, before, None, mode), FileChange(moved, None, replace_text(before, text), mode)]
+            changes += [
+                FileChange(file, before, None, mode),
+                FileChange(moved, None, replace_text(before, text, file), mode),
+            ]
         elif text != use.text:
-            changes.append(FileChange(file, before, replace_text(before, text)))
+            changes.append(FileChange(file, before, replace_text(before, text, file)))
     done = change_set(f"rename module {module.old} to {new_name}", changes)
     check_imports(workspace, done)
     if unread:
@@ -105,7 +108,7 @@ def _uses_of(workspace: Workspace, modules: Modules, module: ModuleName) -> tupl
         tree = parsed(data)
         if tree is not None:
             package = modules.package(path.removesuffix("i"))
-            found[path] = ModuleUses(path, decode(data).text, tree, package, module)
+            found[path] = ModuleUses(path, text_or_nothing(data), tree, package, module)
         elif re.search(rb"(?<!\w)" + module.bare.encode() + rb"(?!\w)", data):
             unread.append(path)
     return found, unread
@@ -185,7 +188,7 @@ def _is_required(workspace: Workspace, name: str) -> bool:
     for path in workspace.files():
         if _REQUIREMENTS.search(path) and (data := workspace.read(path)) is not None:
             try:
-                if wanted.search(decode(data).text):
+                if wanted.search(text_or_nothing(data)):
                     return True
             except ToolError:
                 return True

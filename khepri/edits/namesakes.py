@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from khepri.edits.imports import Modules, bindings_of, star_sources
 from khepri.edits.locate import Target
 from khepri.edits.workspace import Workspace
-from khepri.repo.text import decode
+from khepri.repo.text import text_or_nothing
 
 Place = tuple[int, int]
 """Last line and column of a name as ``ast`` counts them: where what is called ends, right before its brackets."""
@@ -68,7 +68,7 @@ class Namesakes:
         return dict(sorted(found.items(), key=lambda item: item[1]))
 
     def _add(self, path: str, data: bytes) -> None:
-        text = decode(data).text
+        text = text_or_nothing(data)
         try:
             tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError):

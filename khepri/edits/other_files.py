@@ -10,7 +10,7 @@ from khepri.edits.change import ChangeSet
 from khepri.edits.leftovers import name_pattern
 from khepri.edits.workspace import Workspace
 from khepri.errors import ToolError
-from khepri.repo.text import decode
+from khepri.repo.text import text_or_nothing
 
 _PYTHON: Final = (".py", ".pyi")
 _MOST_BYTES: Final = 1_000_000
@@ -55,7 +55,7 @@ def _note(workspace: Workspace, changes: ChangeSet, name: str, pattern: re.Patte
         if data is None or len(data) > _MOST_BYTES or b"\0" in data:
             continue
         try:
-            lines = sum(1 for line in decode(data).text.split("\n") if pattern.search(line))
+            lines = sum(1 for line in text_or_nothing(data).split("\n") if pattern.search(line))
         except ToolError:
             continue
         if lines:

@@ -26,7 +26,7 @@ def with_described(changes: ChangeSet, old: str, new: str) -> tuple[ChangeSet, t
         if after is not None and change.path.endswith(".py"):
             rows = {hunk.new_start + row for hunk in change.hunks for row in range(len(hunk.new_lines))}
             text, lines = _described(decode(after).text, rows, old, new)
-            after = replace_text(after, text)
+            after = replace_text(after, text, change.path)
             left += [f"{change.path}:{line}" for line in lines]
         files.append(FileChange(change.path, change.before, after))
     return change_set(changes.title, files), tuple(left)

@@ -14,7 +14,7 @@ from khepri.edits.imports import parsed
 from khepri.edits.locate import Target
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.workspace import Workspace
-from khepri.repo.text import decode
+from khepri.repo.text import decode, text_or_nothing
 
 
 def is_private(name: str) -> bool:
@@ -46,10 +46,10 @@ def with_outside_names(workspace: Workspace, changes: ChangeSet, target: Target,
         data = change.after if change is not None else before
         if data is None or not path.endswith(".py") or not any(name.encode() in data for name in names):
             continue
-        text = pattern.sub(lambda found: names[found[0]], decode(data).text)
-        if text != decode(data).text:
+        text = pattern.sub(lambda found: names[found[0]], text_or_nothing(data))
+        if text != text_or_nothing(data):
             used.append(path)
-            files[path] = FileChange(path, before, replace_text(data, text))
+            files[path] = FileChange(path, before, replace_text(data, text, path))
     if used:
         _refuse_second(workspace, target, names, used[0])
     return change_set(changes.title, files.values())

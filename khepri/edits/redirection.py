@@ -18,7 +18,7 @@ from khepri.edits.imports import Modules, defined_names, imports_in, parsed, pas
 from khepri.edits.mentions import computes_public_names, public_names, uses_of, without_public_name
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.workspace import Workspace
-from khepri.repo.text import decode
+from khepri.repo.text import decode, text_or_nothing
 
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -81,7 +81,7 @@ def redirect_imports(workspace: Workspace, changes: ChangeSet, name: str, old: s
         data = workspace.read(path) if path.endswith(".py") and path not in (old, new) else None
         if data is None or not (name.encode() in data or b"import *" in data):
             continue
-        text, package = decode(data).text, modules.package(path)
+        text, package = text_or_nothing(data), modules.package(path)
         redirected = _redirected(text, package, move)
         if name in shared and computes_public_names(text) and _imports_all(text, package, move):
             raise EditRefusedError(
@@ -92,7 +92,7 @@ def redirect_imports(workspace: Workspace, changes: ChangeSet, name: str, old: s
         if not is_passed_on and not name.startswith("_") and _has_by_star(text, package, move):
             redirected = with_import(redirected, f"from {move.goal} import {name}")
         if redirected != text:
-            files[path] = FileChange(path, data, replace_text(data, redirected))
+            files[path] = FileChange(path, data, replace_text(data, redirected, path))
     return change_set(changes.title, list(files.values()))
 
 
@@ -104,7 +104,7 @@ def without_gone_name(changes: ChangeSet, path: str, name: str) -> ChangeSet:
         if after is not None and change.path == path:
             text = decode(after).text
             if name in public_names(text) and name not in defined_names(after):
-                after = replace_text(after, without_public_name(text, name))
+                after = replace_text(after, without_public_name(text, name), path)
         files.append(FileChange(change.path, change.before, after))
     return change_set(changes.title, files)
 

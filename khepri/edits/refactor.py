@@ -34,7 +34,7 @@ from khepri.edits.rope_project import RopeProject
 from khepri.edits.soundness import check_sound
 from khepri.edits.variables import find_definition_or_variable
 from khepri.edits.workspace import Workspace
-from khepri.repo.text import decode
+from khepri.repo.text import decode, text_or_nothing
 
 if TYPE_CHECKING:
     from rope.base.change import ChangeSet as RopeChanges
@@ -96,8 +96,8 @@ def _moved(workspace: Workspace, target: Target, place: str) -> ChangeSet:
     lines = target.start_line, target.end_line
     exported = imported_from(workspace, modules, here.path) | asked_of(workspace, source.name)
     left, received = moved(source, goal, target.name, lines, exported)
-    after = received.encode() if before is None else replace_text(before, received)
-    gone = FileChange(here.path, here.data, replace_text(here.data, left))
+    after = received.encode() if before is None else replace_text(before, received, place)
+    gone = FileChange(here.path, here.data, replace_text(here.data, left, here.path))
     changes = change_set(f"move {target.name} to {place}", [gone, FileChange(place, before, after)])
     return without_gone_name(changes, target.source.path, target.name)
 
@@ -112,7 +112,7 @@ def _named_still(workspace: Workspace, changes: ChangeSet, target: Target) -> li
     places = []
     for path in sorted({*after, *(path for path in workspace.files() if path.endswith(".py"))}):
         data = after[path] if path in after else workspace.read(path)
-        lines = decode(data).text.split("\n") if data is not None and target.name.encode() in data else []
+        lines = text_or_nothing(data).split("\n") if data is not None and target.name.encode() in data else []
         places += [f"{path}:{number}" for number, line in enumerate(lines, 1) if pattern.search(line)]
     return [f"{name} still stands in {shown(places)}, and is not there any more"] if places else []
 
@@ -141,7 +141,9 @@ def extract(workspace: Workspace, path: str, start_line: int, end_line: int, new
         end_line -= 1
     plain = PlainLines(source.text)
     shown_as = workspace.fork()
-    shown_as.take(change_set("", [FileChange(source.path, source.data, replace_text(source.data, plain.text))]))
+    shown_as.take(
+        change_set("", [FileChange(source.path, source.data, replace_text(source.data, plain.text, source.path))])
+    )
     project = RopeProject(shown_as)
     title = f"extract {new_name} from {source.path}:{start_line}-{end_line}"
 
@@ -155,7 +157,7 @@ def extract(workspace: Workspace, path: str, start_line: int, end_line: int, new
 
     found = project.change_of(title, run)
     made = [
-        FileChange(each.path, source.data, replace_text(source.data, plain.restored(each.new_text)))
+        FileChange(each.path, source.data, replace_text(source.data, plain.restored(each.new_text), each.path))
         for each in found.files
     ]
     for change in made:
@@ -208,4 +210,4 @@ def _spaced(change: FileChange, name: str) -> FileChange:
         return change
     text = decode(change.after).text
     spaced = re.sub(rf"(?<=[^\n])\n+(?=(?:async )?def {re.escape(name)}\()", "\n\n\n", text)
-    return FileChange(change.path, change.before, replace_text(change.after, spaced))
+    return FileChange(change.path, change.before, replace_text(change.after, spaced, change.path))

@@ -58,7 +58,7 @@ def with_named_uses(workspace: Workspace, changes: ChangeSet, target: Target, ne
         change = files.get(path)
         before = change.before if change is not None else workspace.read(path)
         data = (change.after if change is not None else before) or b""
-        files[path] = FileChange(path, before, replace_text(data, replace_names(decode(data).text, found, new)))
+        files[path] = FileChange(path, before, replace_text(data, replace_names(decode(data).text, found, new), path))
     return change_set(changes.title, files.values())
 
 

@@ -11,7 +11,7 @@ from khepri.edits.private_names import is_private
 from khepri.edits.rope_project import RopeProject
 from khepri.edits.syntax import first_fault
 from khepri.edits.workspace import Workspace
-from khepri.repo.text import decode
+from khepri.repo.text import decode, text_or_nothing
 
 _MOST_SHOWN: Final = 5
 
@@ -25,9 +25,11 @@ def notes_on_rest(workspace: Workspace, project: RopeProject, changes: ChangeSet
         data = after[file] if file in after else workspace.read(file)
         if data is None:
             continue
-        text = decode(data).text
+        text = text_or_nothing(data)
         found += [(each.is_prose, f"{file}:{each.line}") for each in leftovers(text, name)]
-        if file not in after and (fault := first_fault(file, text)) is not None:
+        if data and not text:
+            unread.append(file)
+        elif file not in after and (fault := first_fault(file, text)) is not None:
             unread.append(f"{file}:{fault.line}")
     if unread:
         notes.append(f"{name} may be used in what is no valid Python, and was left there: {shown(unread)}")
@@ -52,7 +54,7 @@ def notes_on_inferred(
         data = change.after if change is not None else workspace.read(path) if path.endswith(".py") else None
         if not path.endswith(".py") or data is None or not (change is not None or target.name.encode() in data):
             continue
-        text = decode(data).text
+        text = text_or_nothing(data)
         mixed += [f"{path}:{line}" for line in known.mixed(path, text)]
         if change is not None and change.before is not None:
             places += [f"{path}:{line}" for line in known.inferred(path, decode(change.before).text, text)]

@@ -65,7 +65,7 @@ def rewritten(target: Target, written: str, task: str, failure: str = "") -> Fil
         refuse_second(target, new_text)
         check_kept(source.path, target.text, code, task)
         check_bounds(target, code, new_text, task, failure)
-    after = replace_text(source.data, new_text)
+    after = replace_text(source.data, new_text, source.path)
     if after == source.data:
         raise EditRefusedError(Refusal.NO_OP, "nothing would change", "make the change that the task asks for")
     return FileChange(source.path, source.data, after)

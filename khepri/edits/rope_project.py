@@ -223,7 +223,7 @@ class RopeProject:
             before = known.before if known else self._read(path)
             base = known.after if known and known.after is not None else before
             text = change.new_contents.replace(_VEILED, _PUBLIC).replace(_PLAIN, _ASYNC)
-            after = text.encode() if base is None else replace_text(base, text)
+            after = text.encode() if base is None else replace_text(base, text, path)
             files[path] = FileChange(path, before, after)
         elif isinstance(change, MoveResource):
             for old in self._files_of(change.resource):

@@ -268,7 +268,7 @@ def with_edits(text: str, edits: list[Edit]) -> str:
 
 def edited(source: Source, edits: list[Edit]) -> FileChange:
     """Return the change of a file to its text with all of the edits."""
-    return FileChange(source.path, source.data, replace_text(source.data, with_edits(source.text, edits)))
+    return FileChange(source.path, source.data, replace_text(source.data, with_edits(source.text, edits), source.path))
 
 
 def _first(text: str, start: int, end: int) -> int:

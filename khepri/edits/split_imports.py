@@ -79,7 +79,7 @@ class SplitImports:
             for start, end, each in sorted(self._places(text, found), reverse=True, key=lambda place: place[0]):
                 whose = "own" if self._is_own(path, each) else "other"
                 text = f"{text[:start]}{each.imported} as {_VEIL}{whose}_{each.name}{text[end:]}"
-            changes.append(FileChange(path, data, replace_text(data, text)))
+            changes.append(FileChange(path, data, replace_text(data, text, path)))
         forked.take(change_set("", changes))
         return forked
 
@@ -94,7 +94,7 @@ class SplitImports:
         files = []
         for each in changes.files:
             if each.path in self._split and each.after is not None:
-                after = replace_text(each.after, _VEILED.sub(written, decode(each.after).text))
+                after = replace_text(each.after, _VEILED.sub(written, decode(each.after).text), each.path)
                 each = FileChange(each.path, self._workspace.read(each.path), after)
             files.append(each)
         return change_set(changes.title, files)

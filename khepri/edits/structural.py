@@ -82,7 +82,7 @@ def replace_code(
         left += [f"{source.path}:{line}" for line in filled.left]
         near += [f"{source.path}:{line}" for line in filled.near]
         if filled.text != source.text:
-            change = FileChange(source.path, source.data, replace_text(source.data, filled.text))
+            change = FileChange(source.path, source.data, replace_text(source.data, filled.text, source.path))
             _check_valid(change)
             notes += notes_on_imports(change, replacement)
             found.append(change)

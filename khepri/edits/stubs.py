@@ -13,7 +13,7 @@ from khepri.edits.imports import Modules, bindings_of
 from khepri.edits.locate import Target
 from khepri.edits.mentions import rename_mentions
 from khepri.edits.workspace import Workspace
-from khepri.repo.text import decode
+from khepri.repo.text import text_or_nothing
 
 _SUFFIX = ".pyi"
 
@@ -26,13 +26,13 @@ def with_stubs(workspace: Workspace, changes: ChangeSet, target: Target, new: st
         data = workspace.read(path) if path.endswith(_SUFFIX) else None
         if data is None or target.name.encode() not in data:
             continue
-        text = decode(data).text
+        text = text_or_nothing(data)
         is_beside = path == target.source.path.removesuffix(".py") + _SUFFIX
         renamed = _renamed(
             text, modules.package(f"{path.removesuffix(_SUFFIX)}.py"), home, target, new, is_beside=is_beside
         )
         if renamed != text:
-            files[path] = FileChange(path, data, replace_text(data, renamed))
+            files[path] = FileChange(path, data, replace_text(data, renamed, path))
     return change_set(changes.title, files.values())
 
 

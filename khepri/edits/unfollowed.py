@@ -24,7 +24,7 @@ from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.stubs import with_stubs
 from khepri.edits.variables import is_field, rename_keywords
 from khepri.edits.workspace import Workspace
-from khepri.repo.text import decode
+from khepri.repo.text import decode, text_or_nothing
 
 
 def with_mentions(
@@ -66,7 +66,7 @@ def with_mentions(
         data = change.after if change else before
         if data is None or old.encode() not in data:
             continue
-        text = decode(data).text
+        text = text_or_nothing(data)
         is_changed = change is not None and file not in keeping
         is_bound = target is not None and (is_changed or names.name(file) in starred)
         renamed = rename_mentions(text, old, new, modules=modules, is_bound=is_bound, namesakes=namesakes)
@@ -74,7 +74,7 @@ def with_mentions(
             then = decode(before).text if before is not None else text
             renamed = with_class_reads(then, renamed, old, new, is_member=False)
         if renamed != text:
-            changed[file] = FileChange(file, before, replace_text(data, renamed))
+            changed[file] = FileChange(file, before, replace_text(data, renamed, file))
     return replace(changes, files=change_set("", list(changed.values())).files)
 
 
@@ -100,7 +100,7 @@ def _with_names_around(changes: ChangeSet, old: str, new: str) -> ChangeSet:
         after = change.after
         if change.before is not None and after is not None and change.path.endswith(".py"):
             text = with_class_reads(decode(change.before).text, decode(after).text, old, new, is_member=True)
-            after = replace_text(after, text)
+            after = replace_text(after, text, change.path)
         files.append(replace(change, after=after))
     return change_set(changes.title, files)
 
@@ -118,8 +118,8 @@ def _with_arguments(workspace: Workspace, changes: ChangeSet, target: Target, ne
         before = change.before if change is not None else workspace.read(path)
         data = change.after if change is not None else before
         if data is not None:
-            text = rename_keywords(decode(data).text, found, target.name, new)
-            files[path] = FileChange(path, before, replace_text(data, text))
+            text = rename_keywords(text_or_nothing(data), found, target.name, new)
+            files[path] = FileChange(path, before, replace_text(data, text, path))
     return change_set(changes.title, files.values())
 
 

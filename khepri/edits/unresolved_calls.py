@@ -17,7 +17,7 @@ from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename_notes import shown
 from khepri.edits.super_uses import is_behind_super
 from khepri.edits.workspace import Workspace
-from khepri.repo.text import decode
+from khepri.repo.text import text_or_nothing
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def with_unresolved(
                 place = call.passed[old]
                 text = text[:place] + new + text[place + len(old) :]
         if text != file.text:
-            changed[file.path] = FileChange(file.path, file.before, replace_text(file.after, text))
+            changed[file.path] = FileChange(file.path, file.before, replace_text(file.after, text, file.path))
     if not unsure:
         notes: tuple[str, ...] = ()
     elif is_unique:
@@ -108,7 +108,7 @@ def _files(workspace: Workspace, changes: ChangeSet, target: Target) -> list[_Fi
         before = change.before if change else workspace.read(path)
         after = change.after if change else before
         if before is not None and after is not None and target.name.encode() in after:
-            text = decode(after).text
+            text = text_or_nothing(after)
             ends = foreign.ends(path, text, target.name)
             calls = (
                 each

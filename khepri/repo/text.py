@@ -26,6 +26,8 @@ _MARKS: Final = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 
+_CODING: Final = re.compile(rb"(?:[ \t\f]*(?:#[^\r\n]*)?\r?\n)?[ \t\f]*#[^\r\n]*?coding[:=][ \t]*([-\w.]+)")
+"""A comment that says how a file is encoded, as PEP 263 has it."""
 _ANSI: Final = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # OSC and other strings
@@ -71,6 +73,8 @@ def read_text(path: Path, max_bytes: int = 2_000_000) -> TextFile:
 def decode(data: bytes, size: int | None = None) -> TextFile:
     """Read bytes as text: by their byte order mark, as UTF-16 when that is plain to see, as UTF-8, or as Latin text.
 
+    What is not UTF-8 is read by the encoding that it declares, as Python and Emacs do, if that can be.
+
     Args:
         data: The bytes, or the first ones.
         size: How many there are in all, if ``data`` holds only the first ones.
@@ -86,6 +90,14 @@ def decode(data: bytes, size: int | None = None) -> TextFile:
         if text is not None:
             return _finish(text, encoding, has_bom=bool(mark), size=size, is_cut=is_cut)
     raise _binary(size)
+
+
+def text_or_nothing(data: bytes) -> str:
+    """Return what ``decode`` makes of a file, and an empty text for one that is none."""
+    try:
+        return decode(data).text
+    except ToolError:
+        return ""
 
 
 def is_binary(path: Path) -> bool:
@@ -164,8 +176,24 @@ def _candidates(data: bytes, size: int) -> tuple[str, ...]:
     if len(data) - len(data.translate(None, _CONTROL_BYTES)) > _MOST_CONTROL_BYTES * len(data):
         raise _binary(size)
     if len(data) == len(data.translate(None, bytes(range(0x80, 0xA0)))):
-        return ("utf-8", "latin-1")
-    return ("utf-8", "cp1252", "latin-1")
+        return ("utf-8", *_declared(data), "latin-1")
+    return ("utf-8", *_declared(data), "cp1252", "latin-1")
+
+
+def _declared(data: bytes) -> tuple[str, ...]:
+    """Return the encoding that one of the first two lines declares, if it is one that agrees with ASCII."""
+    found = _CODING.match(data)
+    if found is None:
+        return ()
+    try:
+        name = codecs.lookup(found[1].decode()).name
+        if name.endswith("escape"):
+            return ()  # Python would warn of a backslash that means nothing.
+        is_like_ascii = bytes(range(0x80)).decode(name) == bytes(range(0x80)).decode("ascii")
+        is_kept = is_like_ascii and data.decode(name).encode(name) == data
+    except (LookupError, UnicodeError):
+        return ()
+    return ("latin-1" if name == "iso8859-1" else name,) if is_kept else ()
 
 
 def _decode(data: bytes, encoding: str, is_cut: bool) -> str | None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from khepri.errors import ToolError
-from khepri.repo.text import cut_line, cut_middle, is_binary, printable, read_text
+from khepri.repo.text import cut_line, cut_middle, decode, is_binary, printable, read_text
 
 
 @pytest.fixture
@@ -181,3 +181,21 @@ def test_of_a_long_text_both_ends_stay_and_what_is_missing_is_counted(text: str,
     assert text.endswith(tail)
     assert len(text) - most <= int(count.replace(",", "")) <= len(text)
     assert len(head) + len(tail) <= most
+
+
+@pytest.mark.parametrize(
+    ("declared", "encoding", "read"),
+    [
+        ("shift_jis", "shift_jis", "あ"),
+        ("koi8-r", "koi8-r", "ж"),
+        ("latin-1", "latin-1", "é"),
+        ("utf-8", "utf-8", "あ"),
+        ("nonsense", "latin-1", "é"),
+        ("unicode_escape", "latin-1", "é"),
+        ("utf-16", "latin-1", "é"),
+    ],
+)
+def test_what_is_not_utf_8_is_read_by_the_encoding_that_it_declares(declared: str, encoding: str, read: str) -> None:
+    text = f"#!/usr/bin/python\n# vim: set fileencoding={declared} :\nx = '{read}'\n"
+    file = decode(text.encode(encoding))
+    assert (file.text, file.encoding) == (text, encoding)
