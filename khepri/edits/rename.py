@@ -21,6 +21,7 @@ from khepri.edits.handed_modules import notes_on_aliased, notes_on_handed
 from khepri.edits.hidden_modules import refuse_hidden_modules
 from khepri.edits.imports import Modules, check_imports, check_passed_on
 from khepri.edits.known_uses import KnownUses
+from khepri.edits.local_names import find_local, local_change, notes_on_local
 from khepri.edits.locate import Source, Target, read_python
 from khepri.edits.look_alikes import notes_on_look_alikes
 from khepri.edits.other_files import note_on_module, note_on_name
@@ -41,7 +42,7 @@ from khepri.edits.unfollowed import with_mentions, with_other_uses
 from khepri.edits.variables import copies_with, find_definition_or_variable, is_field, variables
 from khepri.edits.workspace import Workspace
 from khepri.repo.symbols import outline
-from khepri.repo.text import decode
+from khepri.repo.text import text_or_nothing
 
 if TYPE_CHECKING:
     from rope.base.change import ChangeSet as RopeChanges
@@ -63,7 +64,7 @@ class Refactoring:
 
 
 def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refactoring:
-    """Rename a definition, an attribute or, without ``symbol``, a module, in every file that means it.
+    """Rename a definition, an attribute, a variable or, without ``symbol``, a module, in every file that means it.
 
     A member of a class is renamed with those that stand for it in other classes. A call on an object of unknown type
     is renamed if no other definition of the repository has that name; otherwise it is left and noted. So are strings
@@ -74,8 +75,19 @@ def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refac
     """
     source = read_python(workspace, path)
     check_name(new_name)
+    local = find_local(source, symbol)
+    if local is not None:
+        return _renamed_local(workspace, local, new_name)
     target = find_definition_or_variable(source, symbol) if symbol else None
     return _renamed(workspace, source, None, new_name) if target is None else _in_family(workspace, target, new_name)
+
+
+def _renamed_local(workspace: Workspace, target: Target, new_name: str) -> Refactoring:
+    _refuse_same(target.name, new_name)
+    refuse_special(target.name)
+    changes = local_change(workspace, target, new_name)
+    notes = check_sound(changes, renamed=(target.name, new_name))
+    return Refactoring(changes, (*notes, *notes_on_shown(changes, new_name), *notes_on_local(target)))
 
 
 def _in_family(workspace: Workspace, target: Target, new_name: str) -> Refactoring:
@@ -345,7 +357,7 @@ def _is_last(workspace: Workspace, project: RopeProject, changes: ChangeSet, nam
     after = {change.path: change.after for change in changes.files}
     for file in project.candidates(name):
         data = after.get(file.path, workspace.read(file.path))
-        text = decode(data).text if data else ""
+        text = text_or_nothing(data) if data else ""
         named = [each.symbol for each in variables(Source(file.path, b"", text)) if each.name == name]
         if any("." in symbol for symbol in named) or any(each.name == name for each in outline(file.path, text)):
             return False
