@@ -1,15 +1,18 @@
 """Feeds the suffix drafter: keeps an index over the tokens of the repository's files, made in the background.
 
-This is how Khepri drafts with the user's own code. A thread of the lowest priority does the work and publishes each new
+This is how Khepri drafts with the user's own code. A thread does the work, a part of the time, and publishes each new
 index by one assignment. Which of the index's tokens are proposed is decided in ``khepri.engine.draft``.
+
+The thread has the priority of all others. With a lower one it would wait for a processor while it holds the
+interpreter's lock, as long as the model's passes take all of them, and the whole app would stand still meanwhile.
 """
 
 import hashlib
 import keyword
 import os
 import string
-import sys
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -28,6 +31,10 @@ MAX_CACHE_BYTES: Final = 512_000_000
 _PROBE: Final = string.printable + " ".join(keyword.kwlist) + "".join(map(chr, range(0xA0, 0x250)))
 """Vocabularies of one size that agree on this are taken for the same."""
 _CLOSE_PATIENCE_S: Final = 2.0
+_STRETCH_S: Final = 0.005
+"""How long is worked before a rest, at least; as long as the interpreter lets one thread run while others wait."""
+_REST: Final = 3.0
+"""How many times as long as the work a rest is: the model's passes lose a quarter of one processor at most."""
 
 
 class _Stopped(Exception):
@@ -58,7 +65,8 @@ class RepositoryDrafts:
         self._lock = threading.Lock()
         self._wanted = threading.Event()
         self._is_current = threading.Event()
-        self._is_closed = False
+        self._closed = threading.Event()
+        self._rested_s = 0.0
 
     def __enter__(self) -> "RepositoryDrafts":
         return self
@@ -92,15 +100,15 @@ class RepositoryDrafts:
 
         Steps take milliseconds, and the thread is waited for, but for two seconds at most.
         """
-        self._is_closed = True
+        self._closed.set()
         self._wanted.set()
         if self._thread is not None:
             self._thread.join(_CLOSE_PATIENCE_S)
 
     def _run(self, vocabulary: Vocabulary) -> None:
-        _lower_priority()
-        while self._wanted.wait() and not self._is_closed:
+        while self._wanted.wait() and not self._closed.is_set():
             self._wanted.clear()
+            self._rested_s = time.monotonic()
             try:
                 self._update(vocabulary)
             except _Stopped:
@@ -130,7 +138,7 @@ class RepositoryDrafts:
             key = hashlib.sha256(f"{identity} {' '.join(contents)}".encode()).digest()
             if self._index is None or self._index.key != key:
                 tokens = (source.tokens(content, file) for content, file in contents.items())
-                index = RepositoryIndex.build(tokens, key, lambda: self._is_closed)
+                index = RepositoryIndex.build(tokens, key, self._is_closed)
                 self._check()
                 self._index = index
                 if index is not None and index_file is not None:
@@ -146,8 +154,16 @@ class RepositoryDrafts:
         return self._cache_dir / f"{name}.sqlite3", self._cache_dir / f"{name}.index"
 
     def _check(self) -> None:
-        if self._is_closed:
+        if self._is_closed():
             raise _Stopped
+
+    def _is_closed(self) -> bool:
+        """Rest after a stretch of work, and tell if the work is to stop."""
+        worked_s = time.monotonic() - self._rested_s
+        if worked_s >= _STRETCH_S:
+            self._closed.wait(_REST * worked_s)
+            self._rested_s = time.monotonic()
+        return self._closed.is_set()
 
 
 def _identity(vocabulary: Vocabulary) -> str:
@@ -159,12 +175,3 @@ def _mark_used_and_trim(folder: Path, files: set[Path]) -> None:
         with suppress(OSError):
             os.utime(path)
     trim_folder(folder, MAX_CACHE_BYTES, files)
-
-
-def _lower_priority() -> None:
-    """Give this thread only the time that no other wants, where the system can do so for one thread."""
-    if sys.platform == "linux":
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
-        with suppress(OSError):
-            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
