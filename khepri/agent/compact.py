@@ -81,7 +81,8 @@ class Compaction:
         summary = self._summary(prompt, opening, exchanges, untold, room) or NO_SUMMARY
         most_tokens = min(most_tokens, most_summary_tokens(room))
         told = told_again(summary, exchanges, prompt.count_tokens, most_tokens)
-        self._emit(Compacted(told, len(exchanges), whole, prompt.count_tokens(told)))
+        preamble_tokens = prompt.stable_tokens or prompt.count_tokens(opening.preamble)
+        self._emit(Compacted(told, len(exchanges), whole - preamble_tokens, prompt.count_tokens(told)))
         return told
 
     def _summary(

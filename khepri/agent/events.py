@@ -187,7 +187,7 @@ class Compacted:
     turns: int
     """How many turns the summary stands for."""
     before_tokens: int
-    """Tokens of the conversation before."""
+    """Tokens of the conversation before, without the preamble."""
     after_tokens: int
     """Tokens of the summary."""
 

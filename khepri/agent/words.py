@@ -77,10 +77,8 @@ def describe_compacting(event: Compacting) -> str:
 
 
 def describe_compacted(event: Compacted) -> str:
-    """Return how long a summary is; what stands before the conversation is told beside it once more."""
-    return (
-        f"the conversation is a summary of {event.after_tokens:,} tokens now; the context held {event.before_tokens:,}"
-    )
+    """Return what the conversation took and its summary takes; what stands before either stays."""
+    return f"the conversation's {event.before_tokens:,} tokens are a summary of {event.after_tokens:,} now"
 
 
 def describe_end(outcome: str) -> str:

@@ -255,6 +255,8 @@ class KhepriApp(TerminalApp):
             self.leave(0)
             return
         if len(self.screen_stack) > 1:
+            if self.turns.is_busy:  # a review, which stops with its screen
+                self._interrupted_s = now_s
             self.pop_screen()
             return
         selected = self.screen.get_selected_text() or self.composer.selected_text

@@ -27,16 +27,23 @@ _SCREEN: Final = (
 _WORDS: Final = r"\r\nkhepri was killed; the terminal is restored, press Enter\r\n"
 # A process in a session of its own may set the modes of a terminal whoever is in the foreground. Of the shells only one
 # with readline takes what it finds. Its lines are told by both: no key that quotes, which is readline's, and no input
-# extensions, which is the app's. Any modes but these mean that something else runs, and the guard ends.
+# extensions, which is the app's. Any modes but these mean that something else runs, and the guard ends; it ends after ten
+# minutes anyway. It looks often only in the first ten seconds, and while it waits for a command.
 _WATCH: Final = """
 trap '' HUP INT TERM QUIT TSTP TTOU TTIN
 read -r farewell && exit
 stty "$1" <&2
 printf "$2" >&2
-pauses=0
+ticks=0
 spoilt=no
-while sleep 0.05 && [ "$pauses" -lt 12000 ]; do
-    pauses=$((pauses + 1))
+while [ "$ticks" -lt 12000 ]; do
+    if [ "$ticks" -lt 200 ] || [ "$spoilt" = yes ]; then
+        sleep 0.05
+        ticks=$((ticks + 1))
+    else
+        sleep 0.5
+        ticks=$((ticks + 10))
+    fi
     [ "$(stty -g <&2)" = "$1" ] && continue
     case "$spoilt $(stty -a <&2)" in
         *"lnext = <undef>"*-iexten*) spoilt=yes ;;

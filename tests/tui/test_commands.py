@@ -33,6 +33,7 @@ from khepri.tui.start import Start
 from khepri.tui.widgets.completion import Completion
 from khepri.tui.widgets.composer import Composer
 from khepri.tui.widgets.diff import Diff
+from tests.support.lasting import LASTING
 from tests.tui.conftest import MakeApp, running, wait_until
 from tests.tui.test_conversation_on_screen import record
 
@@ -403,6 +404,20 @@ async def test_a_change_is_reviewed_hunk_by_hunk(
         await wait_until(pilot, lambda: review.is_answered)
         decided = review.wait(lambda: False).changes
         assert (None if decided is None else [(each.path, each.after) for each in decided.files]) == expected
+
+
+async def test_an_interrupt_of_a_review_is_the_first_of_two_that_leave(make_app: MakeApp, lasting_model: Path) -> None:
+    app = make_app(model=lasting_model, **LASTING)
+    async with running(app) as pilot:
+        await pilot.press(*"retry?", "enter")
+        await wait_until(pilot, lambda: app.turns.is_busy)
+        app.push_screen(ReviewScreen(Review(CHANGES)))
+        await wait_until(pilot, lambda: isinstance(app.focused, SelectionList))
+        app.action_interrupt()
+        assert not isinstance(app.screen, ReviewScreen)
+        app.action_interrupt()
+        await wait_until(pilot, lambda: app.return_value is not None)
+    assert app.return_value == 0
 
 
 async def test_the_footer_of_a_review_names_the_key_that_takes_a_hunk_or_leaves_it(make_app: MakeApp) -> None:

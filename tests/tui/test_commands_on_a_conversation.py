@@ -70,7 +70,7 @@ async def test_a_conversation_is_summarised_in_sight_and_can_be_gone_on_with(mak
     async with running(app) as pilot:
         await wait_until(pilot, lambda: is_ready(app))
         await pilot.press(*"/compact", "enter")
-        await wait_until(pilot, lambda: "the conversation is a summary" in said(app) and not app.turns.is_busy)
+        await wait_until(pilot, lambda: "tokens are a summary of" in said(app) and not app.turns.is_busy)
         (summary,) = (entry for entry in app.transcript.entries if isinstance(entry, SummaryEntry))
         assert "Question 0?" in summary.text
         assert "retry.py" in summary.text

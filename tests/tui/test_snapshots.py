@@ -199,7 +199,7 @@ def test_a_summary_looks_the_same(snap_compare: SnapCompare, make_app: MakeApp, 
             running.action_toggle_last()
 
     app = make_app(record(root, 3))
-    show = settled(summarise, shows("a summary of 210 tokens now; the context held 7,100"))
+    show = settled(summarise, shows("7,100 tokens are a summary of 210 now"))
     assert snap_compare(app, terminal_size=(100, 30), run_before=show)
 
 
