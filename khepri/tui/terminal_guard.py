@@ -27,8 +27,8 @@ _SCREEN: Final = (
 _WORDS: Final = r"\r\nkhepri was killed; the terminal is restored, press Enter\r\n"
 # A process in a session of its own may set the modes of a terminal whoever is in the foreground. Of the shells only one
 # with readline takes what it finds. Its lines are told by both: no key that quotes, which is readline's, and no input
-# extensions, which is the app's. Any modes but these mean that something else runs, and the guard ends; it ends after ten
-# minutes anyway. It looks often only in the first ten seconds, and while it waits for a command.
+# extensions, which is the app's. Any modes but these mean that something else runs, and the guard ends, and so do ten
+# minutes. It looks often only in the first ten seconds, and while it waits for a command.
 _WATCH: Final = """
 trap '' HUP INT TERM QUIT TSTP TTOU TTIN
 read -r farewell && exit
