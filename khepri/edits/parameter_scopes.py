@@ -30,6 +30,7 @@ class ParameterScopes:
         self._ranges: list[tuple[int, int, bool]] = []
         self._keywords: set[int] = set()
         self._lambdas: list[tuple[int, int]] = []
+        self._modules: list[tuple[int, int]] = []
         try:
             tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError):
@@ -37,6 +38,13 @@ class ParameterScopes:
         self._keywords = {
             self._start(node) for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == name
         }
+        self._modules = [
+            (start := self._place(each.lineno, each.col_offset), start + len(each.name))
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Import)
+            for each in node.names
+            if "." in each.name or each.asname
+        ]
         self._visit(tree, around=False, here=False)
 
     def __contains__(self, place: int) -> bool:
@@ -53,6 +61,10 @@ class ParameterScopes:
     def is_of_lambda(self, place: int) -> bool:
         """Return True if the name that begins at a place is a parameter of a lambda."""
         return place not in self._keywords and any(start <= place < end for start, end in self._lambdas)
+
+    def is_loaded_module(self, place: int) -> bool:
+        """Return True if the name that begins at a place is a part of ``a.b`` in ``import a.b``, which is a module."""
+        return any(start <= place < end for start, end in self._modules)
 
     def _visit(self, node: ast.AST, *, around: bool, here: bool) -> None:
         """Note what the name means in a node.

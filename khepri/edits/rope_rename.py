@@ -54,10 +54,10 @@ def rename_found(
         text, (place, end) = occurrence.tools.pymodule.source_code, occurrence.get_word_range()
         if text[end : end + 1] in ("'", '"'):
             return False  # The letter before a string, such as the f of f"…".
-        # ``import pkg.retry`` loads the module, whatever else the package has by that name.
-        if not is_module and occurrence.tools.word_finder.is_import_statement(occurrence.offset):
-            return False
         found = parameters(text)
+        # ``import pkg.retry`` loads the module, whatever else the package has by that name.
+        if not is_module and found.is_loaded_module(place):
+            return False
         # Beside a variable of the name, rope takes ``replace(x, name=name)`` for two uses of it.
         if copies_with(text, place) and is_of_unknown(occurrence, found):
             return unsure(occurrence) if unsure is not None else False

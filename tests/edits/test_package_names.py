@@ -57,6 +57,29 @@ def test_a_function_is_renamed_that_its_package_has_by_the_name_of_its_module(
 @pytest.mark.parametrize(
     "use",
     [
+        "def f():\n    import pkg.retry\n\n    return pkg.{0}(1)\n",
+        "try:\n    import pkg.retry\nexcept ImportError:\n    pass\n",
+        "def f():\n    import os, pkg.retry, sys\n\n    pkg.{0}(1)\n",
+        "def f():\n    import os, \\\n        pkg.retry\n",
+        "x = 1; import pkg.retry\n",
+        "import pkg.retry; pkg.{0}(1)\n",
+        "def f():\n    from pkg import {0}\n    import pkg.retry\n    from pkg.retry import {0} as a\n\n    {0}(a())\n",
+    ],
+)
+def test_an_import_of_the_module_keeps_its_name_wherever_it_stands(tmp_path: Path, use: str) -> None:
+    assert renamed(workspace(tmp_path, use.format("retry")))[1] == use.format("attempt")
+
+
+def test_an_import_in_a_function_by_another_name_keeps_that_of_the_module_and_is_told(tmp_path: Path) -> None:
+    use = "def f():\n    import pkg.retry as again\n\n    return again(1)\n"
+    _, after, notes = renamed(workspace(tmp_path, use))
+    assert after == use
+    assert notes == "pkg/use.py:2 had retry by an import of the module of that name, and has the module itself now"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
         "import logging\n\nlogging.getLogger('pkg.retry')\n",
         "import pytest\n\npytest.importorskip('pkg.retry')\n",
         "NAME = 'pkg.retry'\n",
