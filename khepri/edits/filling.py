@@ -17,10 +17,13 @@ from khepri.edits.accounting import HOLE, beyond, named, taken_in
 from khepri.edits.near_shapes import near_lines
 from khepri.edits.openings import is_misread, is_taken_for_generic, opening_of
 from khepri.edits.quoted_types import QuotedUnion, quoted_unions
+from khepri.edits.shadowed_names import shadowed_names
 from khepri.edits.shapes import find_shape, read
 
 _PROSE: Final = ("string", "comment", "content", "text")
 """Words in the names of the nodes that hold no code."""
+_OWN_NAME: Final = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
+"""A word of a pattern that is no attribute."""
 _TYPES: Final = ("subscript", "generic_type")
 _MOST_BEHIND: Final = 200
 _COMMA: Final = re.compile(r"\s*,\s*")
@@ -46,6 +49,8 @@ class Filled:
     """The lines, from 1, of those that would have meant something else."""
     beyond: tuple[tuple[int, str], ...]
     """Lines of those that hold more than the pattern accounts for, and what; the new text would have lost it."""
+    hidden: tuple[tuple[int, str], ...] = ()
+    """Lines of those in whose place a name of the replacement means something else, and the name."""
     near: tuple[int, ...] = ()
     """The lines where the same is called or named as in the pattern, and does not match."""
 
@@ -87,18 +92,23 @@ def fill(text: str, language: str, pattern: str, replacement: str) -> Filled:
             matches.append(match)
     near = near_lines(text, language, pattern, seen)
     left: list[int] = []
+    hidden: list[tuple[int, str]] = []
+    words, known = (frozenset(_OWN_NAME.findall(HOLE.sub(" ", each))) for each in (replacement, pattern))
     while matches:
         filled, stubborn = _bracketed(text, language, matches, replacement)
         unions = _unions(filled, matches) if language == "python" and "|" in replacement and not stubborn else {}
         stubborn |= {number for union, numbers in unions.items() if not union.quoted for number in numbers}
-        if not stubborn:
+        is_asked = language == "python" and not stubborn
+        shadowed = shadowed_names(filled.text, filled.match_at, words - known) if is_asked else {}
+        if not stubborn and not shadowed:
             whole = filled.text
             for union in sorted(unions, key=lambda each: -each.start):
                 whole = whole[: union.start] + union.quoted + whole[union.end :]
-            return Filled(whole, len(filled.done), tuple(left), tuple(more), near)
+            return Filled(whole, len(filled.done), tuple(left), tuple(more), tuple(hidden), near)
         left += [matches[number].range().start.line + 1 for number in sorted(stubborn)]
-        matches = [match for number, match in enumerate(matches) if number not in stubborn]
-    return Filled(text, 0, tuple(left), tuple(more), near)
+        hidden += [(matches[number].range().start.line + 1, name) for number, name in sorted(shadowed.items())]
+        matches = [match for number, match in enumerate(matches) if number not in stubborn | shadowed.keys()]
+    return Filled(text, 0, tuple(left), tuple(more), tuple(hidden), near)
 
 
 def _own_parts(match: SgNode, pattern: str) -> list[tuple[int, int]]:
@@ -176,6 +186,12 @@ class _Writer:
         """Return the first characters behind a piece."""
         end = piece.end + piece.is_bracketed
         return self.text[end : end + _MOST_BEHIND]
+
+    def match_at(self, place: int) -> int | None:
+        """Return the match whose replacement itself, and no hole of it, wrote what stands at a place of the text."""
+        # The innermost piece comes last.
+        inner = next((each for each in reversed(self.pieces) if each.start <= place < each.end), None)
+        return inner.match if inner is not None and not inner.is_hole else None
 
     def _copy(self, start: int, end: int, first: int) -> None:
         """Write a part of the old text with the matches in it replaced, from the match ``first`` on."""

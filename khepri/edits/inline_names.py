@@ -7,8 +7,8 @@ from typing import Final
 from khepri.edits.inline_calls import calls_of, passed
 
 FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-_COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-SCOPES: Final = (*FUNCTIONS, *_COMPREHENSIONS, ast.ClassDef)
+COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+SCOPES: Final = (*FUNCTIONS, *COMPREHENSIONS, ast.ClassDef)
 
 
 def clashing_call(

@@ -69,6 +69,7 @@ def replace_code(
     words = _WORD.findall(HOLE.sub(" ", pattern))
     found: list[FileChange] = []
     matches, left, more, near, notes = 0, [], [], [], []
+    hidden: dict[str, list[str]] = {}
     folder = workspace.repository.relative(workspace.repository.resolve(path)) if path else "."
     for name in select_files(workspace.files(), folder, glob):
         source = _source(workspace, name, words)
@@ -77,7 +78,9 @@ def replace_code(
         language = grammar_of(source.path)
         assert language is not None
         filled = fill(source.text, language.name, pattern, replacement.strip())
-        matches += filled.count + len(filled.left) + len(filled.beyond)
+        matches += filled.count + len(filled.left) + len(filled.beyond) + len(filled.hidden)
+        for line, word in filled.hidden:
+            hidden.setdefault(word, []).append(f"{source.path}:{line}")
         more += [f"{source.path}:{line} ({rest})" for line, rest in filled.beyond]
         left += [f"{source.path}:{line}" for line in filled.left]
         near += [f"{source.path}:{line}" for line in filled.near]
@@ -92,6 +95,13 @@ def replace_code(
             Refusal.NO_TARGET,
             f"no code has the shape {pattern}" + (f", though {near[0]} looks like it" if near else ""),
             "check the pattern against a line that should match",
+        )
+    if not found and hidden:
+        word, places = next(iter(hidden.items()))
+        raise EditRefusedError(
+            Refusal.NOT_POSSIBLE,
+            f"{title}: {word} means something else at {shown([*dict.fromkeys(places)])}",
+            "name it in another way in the replacement, such as with its module, and import that",
         )
     if not found and left:
         raise EditRefusedError(
@@ -118,6 +128,10 @@ def replace_code(
         )
     if left:
         notes.insert(0, f"{len(left)} of them would mean something else and were left: {', '.join(left[:_MOST_SHOWN])}")
+    for word, places in hidden.items():
+        were = "was" if len(places) == 1 else "were"
+        where = shown([*dict.fromkeys(places)])
+        notes.insert(0, f"{len(places)} of them {were} left, where {word} means something else: {where}")
     return Refactoring(change_set(title, found), (f"{matches} places match", *notes))
 
 
