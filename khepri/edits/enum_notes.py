@@ -5,6 +5,7 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Final
 
+from khepri.edits.bare_names import called_name
 from khepri.edits.change import ChangeSet
 from khepri.edits.class_relations import Class, Classes
 from khepri.edits.enum_texts import MAPPINGS, is_enum_member, is_name_read, own_class
@@ -85,9 +86,9 @@ class _Uses:
                 case ast.arg(arg=name, annotation=said) | ast.FunctionDef(name=name, returns=said):
                     names, value = [name], None
                 case ast.AnnAssign(target=bound, annotation=said):
-                    names, value = [_last(bound)], None
+                    names, value = [called_name(bound)], None
                 case ast.Assign(targets=targets, value=value):
-                    names, said = [_last(each) for each in targets], None
+                    names, said = [called_name(each) for each in targets], None
                     value = value.func if isinstance(value, ast.Call) else value
                     value = value.value if isinstance(value, ast.Attribute) and not self._has(value) else value
                 case _:
@@ -156,7 +157,7 @@ class _Uses:
                     if is_one or (value not in typed and name in {*held, *unsaid} - {"self", "cls"}):
                         yield node.lineno
                 case ast.Attribute(value=asked) | ast.Subscript(value=asked) | ast.Call(func=asked) as value:
-                    is_held = not isinstance(value, ast.Subscript) and _last(value) in held
+                    is_held = not isinstance(value, ast.Subscript) and called_name(value) in held
                     if is_held or self._has(asked):
                         yield node.lineno
 
@@ -196,15 +197,6 @@ def _unsaid(tree: ast.Module) -> set[str]:
 def _is_written(node: ast.expr) -> bool:
     elements = node.elts if isinstance(node, ast.Tuple | ast.List | ast.Set) else [node]
     return all(isinstance(each, ast.Constant) for each in elements)
-
-
-def _last(node: ast.expr) -> str:
-    match node:
-        case ast.Call(func=called):
-            return _last(called)
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name
-    return ""
 
 
 def _is_value_made(classes: Classes, one: Class, name: str) -> bool:

@@ -3,6 +3,7 @@
 import ast
 from dataclasses import dataclass
 
+from khepri.edits.bare_names import bare_name
 from khepri.edits.change import FileChange
 from khepri.repo.text import decode
 
@@ -47,7 +48,7 @@ def made_of(change: FileChange, name: str) -> Made | None:
     parent_of = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
     new = [node for node in parent_of if getattr(node, "lineno", 0) in rows]
     functions = [node for node in new if isinstance(node, Function) and node.name == name]
-    calls = [node for node in new if isinstance(node, ast.Call) and name_of(node.func) == name]
+    calls = [node for node in new if isinstance(node, ast.Call) and bare_name(node.func) == name]
     inside = {*ast.walk(functions[0])} if functions else set()
     calls = [node for node in calls if node not in inside]
     if not functions or not calls:
@@ -70,11 +71,3 @@ def made_of(change: FileChange, name: str) -> Made | None:
     owner = tuple(each.name for each in around)
     is_member = bool(around) and isinstance(around[-1], ast.ClassDef)
     return Made(functions[0], calls[0], statement, caller, loop, owner, is_member)
-
-
-def name_of(function: ast.expr) -> str:
-    """Return the bare name of what a call calls; empty if it has none."""
-    match function:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name
-    return ""

@@ -9,10 +9,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from khepri.edits.bare_names import bare_name
 from khepri.edits.binding import stored_in, surely_bound, surely_bound_before
 from khepri.edits.change import FileChange
 from khepri.edits.exact import replace_text
-from khepri.edits.extracted import Function, Made, made_of, name_of
+from khepri.edits.extracted import Function, Made, made_of
 from khepri.edits.imports import Modules
 from khepri.edits.inline_names import top_level_names
 from khepri.edits.locate import Source
@@ -227,8 +228,8 @@ def _seen(made: Made) -> str:
             gone = {each.id for each in node.targets if isinstance(each, ast.Name)}
             if gone:
                 return f"the lines delete {min(gone)}"
-        if isinstance(node, ast.Call) and not node.args and name_of(node.func) in ("locals", "vars", "dir"):
-            return f"{name_of(node.func)}() means the function that it stands in"
+        if isinstance(node, ast.Call) and not node.args and bare_name(node.func) in ("locals", "vars", "dir"):
+            return f"{bare_name(node.func)}() means the function that it stands in"
     if made.caller is None:
         return ""
     for node in ast.walk(made.caller):

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from khepri.edits.bare_names import bare_name
 from khepri.edits.change import ChangeSet
 from khepri.edits.imports import Modules, bindings_of, parsed
 from khepri.edits.package_names import PackageNames
@@ -86,7 +87,7 @@ def _handed(tree: ast.Module, imported: dict[str, str], module: str) -> Iterator
         if isinstance(parent, ast.Attribute | ast.Expr):
             continue
         called = parent.func if isinstance(parent, ast.Call) else None
-        if isinstance(called, ast.Name | ast.Attribute) and _last(called) in _LOOKING:
+        if isinstance(called, ast.Name | ast.Attribute) and bare_name(called) in _LOOKING:
             continue
         for node in ast.iter_child_nodes(parent):
             if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
@@ -105,7 +106,3 @@ def _asked(tree: ast.Module, imported: dict[str, str], name: str) -> Iterator[in
             is_known = isinstance(root, ast.Name) and root.id in imported
             if not is_known and not (isinstance(node.value, ast.Name) and node.value.id in _OWN):
                 yield node.lineno
-
-
-def _last(node: ast.Name | ast.Attribute) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id

@@ -4,6 +4,8 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
+from khepri.edits.bare_names import bare_name
+
 _MAPPING: Final = frozenset({"asdict", "vars", "_asdict"})
 _ASKING: Final = frozenset({"get", "pop", "setdefault"})
 _COPYING: Final = frozenset({"replace", "evolve"})
@@ -25,7 +27,7 @@ def keyed_texts(tree: ast.Module, name: str, *, is_field: bool) -> Iterator[tupl
                 ast.Subscript(value=mapping, slice=ast.Constant() as key)
                 | ast.Call(func=ast.Attribute(value=mapping, attr=_), args=[ast.Constant() as key, *_])
             ):
-                is_asked = not isinstance(node, ast.Call) or _last(node.func) in _ASKING
+                is_asked = not isinstance(node, ast.Call) or bare_name(node.func) in _ASKING
                 owner = _mapped(mapping) if is_asked and key.value == name else None
                 if owner is not None:
                     yield owner, key
@@ -45,7 +47,7 @@ def _mapped(node: ast.expr) -> ast.expr | None:
             return owner
         case ast.Call(func=ast.Attribute(value=owner, attr="_asdict"), args=[]):
             return owner
-        case ast.Call(func=called, args=[owner]) if _last(called) in _MAPPING:
+        case ast.Call(func=called, args=[owner]) if bare_name(called) in _MAPPING:
             return owner
         case ast.Call(func=ast.Name(id="globals"), args=[]):
             return node
@@ -57,7 +59,7 @@ def _made(call: ast.Call) -> ast.expr:
     match call:
         case ast.Call(func=ast.Attribute(value=copied, attr="_replace")):
             return copied
-        case ast.Call(func=called, args=[copied, *_]) if _last(called) in _COPYING:
+        case ast.Call(func=called, args=[copied, *_]) if bare_name(called) in _COPYING:
             return copied
     return call.func
 
@@ -66,7 +68,3 @@ def _keys(given: ast.expr, name: str) -> Iterator[ast.Constant]:
     for key in given.keys if isinstance(given, ast.Dict) else ():
         if isinstance(key, ast.Constant) and key.value == name:
             yield key
-
-
-def _last(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

@@ -11,6 +11,7 @@ from rope.base.exceptions import AttributeNotFoundError, BadIdentifierError
 from rope.base.pyobjects import AbstractClass, AbstractFunction
 from rope.base.pyobjectsdef import PyClass
 
+from khepri.edits.bare_names import base_name
 from khepri.edits.parameter_scopes import ParameterScopes
 
 if TYPE_CHECKING:
@@ -54,10 +55,10 @@ def is_made(called: "PyObject") -> bool:
     node = called.get_ast()
     if any(isinstance(each, ast.FunctionDef) and each.name == "__init__" for each in node.body):
         return False
-    if any(_last(each) in _BASES for each in node.bases):
+    if any(base_name(each) in _BASES for each in node.bases):
         return True
     for each in node.decorator_list:
-        if _last(each) in _DECORATORS:
+        if base_name(each) in _DECORATORS:
             return not _says_no(each)
     above = called.get_superclasses()
     return next((is_made(each) for each in above if is_made(each) or "__init__" in each), False)
@@ -69,12 +70,3 @@ def _says_no(decorator: ast.expr) -> bool:
     return any(
         each.arg == "init" and isinstance(each.value, ast.Constant) and each.value.value is False for each in given
     )
-
-
-def _last(node: ast.expr) -> str:
-    match node:
-        case ast.Call(func=inner) | ast.Subscript(value=inner):
-            return _last(inner)
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name
-    return ""

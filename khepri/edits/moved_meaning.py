@@ -4,6 +4,7 @@ import ast
 import re
 from typing import Final
 
+from khepri.edits.bare_names import base_name
 from khepri.edits.change import ChangeSet
 from khepri.edits.handed_modules import notes_on_handed
 from khepri.edits.imports import Modules, bindings_of, defined_names, parsed, star_sources
@@ -47,10 +48,10 @@ def notes_on_move(workspace: Workspace, changes: ChangeSet, target: Target, plac
         means = "means" if len(used) == 1 else "mean"
         notes.append(f"{target.name} uses {', '.join(used)}, which {means} {place} now: see whether it should")
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    doing = [f"@{ast.unparse(each)[:60]}" for each in decorators if _last(each) not in _HARMLESS]
+    doing = [f"@{ast.unparse(each)[:60]}" for each in decorators if base_name(each) not in _HARMLESS]
     if isinstance(node, ast.ClassDef):
         registering = _registering(workspace)
-        doing += [f"the base class {ast.unparse(each)}" for each in node.bases if _last(each) in registering]
+        doing += [f"the base class {ast.unparse(each)}" for each in node.bases if base_name(each) in registering]
         doing += [f"metaclass={ast.unparse(each.value)}" for each in node.keywords if _is_metaclass(each)]
     if doing and not _is_imported_by(workspace, changes, target.source.path, place):
         does = "does" if len(doing) == 1 else "do"
@@ -155,13 +156,13 @@ def _registering(workspace: Workspace) -> set[str]:
         if any(_is_metaclass(part) for part in each.keywords)
         or any(isinstance(part, ast.FunctionDef) and part.name == "__init_subclass__" for part in each.body)
     }
-    while new := {each.name for each in classes if found & {_last(base) for base in each.bases}} - found:
+    while new := {each.name for each in classes if found & {base_name(base) for base in each.bases}} - found:
         found |= new
     return found
 
 
 def _is_metaclass(keyword: ast.keyword) -> bool:
-    return keyword.arg == "metaclass" and _last(keyword.value) != "ABCMeta"
+    return keyword.arg == "metaclass" and base_name(keyword.value) != "ABCMeta"
 
 
 def _tree(data: bytes | None) -> ast.Module:
@@ -183,12 +184,3 @@ def _is_imported_by(workspace: Workspace, changes: ChangeSet, home: str, place: 
 def _at_import(text: str) -> ast.Module:
     """Return the imports of a module that run when it is imported: one in a function comes too late."""
     return ast.Module([each for each in ast.parse(text).body if isinstance(each, ast.Import | ast.ImportFrom)], [])
-
-
-def _last(node: ast.expr) -> str:
-    match node:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name
-        case ast.Call(func=inner) | ast.Subscript(value=inner):
-            return _last(inner)
-    return ""

@@ -5,6 +5,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
+from khepri.edits.bare_names import called_name
 from khepri.edits.class_names import NAMES, is_shown, parents_in
 from khepri.edits.imports import parsed
 from khepri.edits.inline_calls import end_of
@@ -58,7 +59,7 @@ def _handed_to(workspace: Workspace, target: Target) -> tuple[set[str], list[str
                 case ast.Attribute(attr=attr) if attr in NAMES and not is_shown(parent, parent_of):
                     read.add(f"{path}:{node.lineno}")
                 case ast.Call(args=args) if node in args:
-                    called.add(_last(parent))
+                    called.add(called_name(parent))
                 case ast.List() | ast.Tuple() | ast.Set():
                     lists.add(parent)
                     if isinstance(made := parent_of[parent], ast.Assign):
@@ -91,12 +92,12 @@ def _given_to(target: Target) -> Iterator[str]:
             continue
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() if node.name == target.name:
-                yield from filter(None, map(_last, node.decorator_list))
+                yield from filter(None, map(called_name, node.decorator_list))
             case (
                 ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=maker))
                 | ast.AnnAssign(target=ast.Name(id=name), value=ast.Call(func=maker))
             ) if name == target.name and target.is_member:
-                yield _last(maker)
+                yield called_name(maker)
 
 
 def _reads_name(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> int | None:
@@ -106,12 +107,3 @@ def _reads_name(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> 
         return next((each.lineno for each in told), None)
     given = {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
     return next(_read_of(given, node, parents_in(node)), None)
-
-
-def _last(node: ast.expr) -> str:
-    match node:
-        case ast.Call(func=called):
-            return _last(called)
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name
-    return ""

@@ -1,29 +1,12 @@
 """What a call passes takes the place of a parameter in the f-strings of a function that is inlined."""
 
-import contextlib
-import io
 import sys
 from pathlib import Path
 
 import pytest
 
-from khepri.edits.inlining import inline
 from khepri.edits.refusal import EditRefusedError
-from khepri.edits.workspace import Workspace
-from khepri.repo.root import Repository
-
-
-def inlined(root: Path, text: str, name: str = "f") -> str:
-    (root / "a.py").write_text(text, encoding="utf-8")
-    return inline(Workspace(Repository.open(root)), "a.py", name).changes.files[0].new_text
-
-
-def output(text: str) -> str:
-    written = io.StringIO()
-    with contextlib.redirect_stdout(written):
-        exec(text, {"__name__": "m"})
-    return written.getvalue()
-
+from tests.edits.test_inlining import inlined, output
 
 LABEL = 'def label(name, level="info"):\n    return f"[{level}] {name}"\n\n\n'
 
