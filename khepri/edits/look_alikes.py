@@ -8,6 +8,7 @@ import ast
 from collections.abc import Collection, Iterator
 from typing import Final
 
+from khepri.edits.bare_names import base_name
 from khepri.edits.class_relations import Class, Classes, Relative
 from khepri.edits.locate import Target
 from khepri.edits.rename_notes import shown
@@ -63,7 +64,7 @@ def _needed(classes: Classes, one: Class) -> set[str]:
         each.name
         for node in above
         for each in node.body
-        if isinstance(each, _FUNCTIONS) and any(_last(one) == "abstractmethod" for one in each.decorator_list)
+        if isinstance(each, _FUNCTIONS) and any(base_name(one) == "abstractmethod" for one in each.decorator_list)
     }
 
 
@@ -89,11 +90,7 @@ def _names(node: ast.ClassDef) -> Iterator[str]:
 
 
 def _has_base(node: ast.ClassDef, name: str) -> bool:
-    return any(_last(each) == name for each in node.bases)
-
-
-def _last(node: ast.expr) -> str:
-    return ast.unparse(node.value if isinstance(node, ast.Subscript) else node).rpartition(".")[2]
+    return any(base_name(each) == name for each in node.bases)
 
 
 def _label(one: Class) -> str:
