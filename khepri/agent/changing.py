@@ -41,13 +41,13 @@ from khepri.edits.apply import apply
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.checkpoints import Checkpoints
 from khepri.edits.checks import end_of
-from khepri.edits.elsewhere import told_of_others
 from khepri.edits.files import digest
-from khepri.edits.head_users import told_of_users
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.review import Review
-from khepri.edits.unasked import told_of_unasked
 from khepri.edits.workspace import Workspace
+from khepri.edits.writing.elsewhere import told_of_others
+from khepri.edits.writing.head_users import told_of_users
+from khepri.edits.writing.unasked import told_of_unasked
 from khepri.errors import CancelledError, ContextFullError, RefusedError, ToolError
 from khepri.tools.base import Tool, ToolContext
 

@@ -11,13 +11,13 @@ from khepri.agent.prompt import Prompt
 from khepri.agent.protocol import ToolCall
 from khepri.agent.rewriting import MOST_TRIES, WARMER, body_of, fence_grammar, open_grammar, prose_of
 from khepri.agent.task_reading import Candidate, named
-from khepri.edits.addition import added, names_within
 from khepri.edits.change import FileChange
 from khepri.edits.creation import created, new_target
-from khepri.edits.imports import Modules
 from khepri.edits.locate import Target, find_target, read_source
+from khepri.edits.python.imports import Modules
 from khepri.edits.refusal import EditRefusedError
 from khepri.edits.workspace import Workspace
+from khepri.edits.writing.addition import added, names_within
 from khepri.engine.request import StopReason
 from khepri.tools.rewrite import fence_header, fenced
 

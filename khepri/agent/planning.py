@@ -24,8 +24,8 @@ from khepri.agent.task_reading import Candidate, is_called, is_only_a_place, nam
 from khepri.agent.words import describe_planned
 from khepri.edits.creation import new_target
 from khepri.edits.locate import find_target, read_source
+from khepri.edits.python.variables import variables
 from khepri.edits.refusal import EditRefusedError, Refusal
-from khepri.edits.variables import variables
 from khepri.edits.workspace import Workspace
 from khepri.repo.search import search
 from khepri.tools.base import Manifest

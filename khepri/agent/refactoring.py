@@ -13,10 +13,10 @@ from khepri.agent.protocol import ToolCall
 from khepri.agent.task_parts import parts_of
 from khepri.agent.task_reading import WORD, Candidate, rivals
 from khepri.agent.words import describe_planned
-from khepri.edits.asked_lines import asked_lines, function_at
 from khepri.edits.locate import find_target, read_source
+from khepri.edits.moving.asked_lines import asked_lines, function_at
+from khepri.edits.python.statements import Statements
 from khepri.edits.refusal import EditRefusedError, Refusal
-from khepri.edits.statements import Statements
 from khepri.tools.arguments import check_arguments
 from khepri.tools.base import JsonValue, Tool, ToolContext
 

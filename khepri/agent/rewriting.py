@@ -16,12 +16,12 @@ from khepri.agent.prompt import Prompt
 from khepri.agent.protocol import ToolCall
 from khepri.agent.task_reading import spelled_as_names
 from khepri.config import EditForm
-from khepri.edits.blocks import with_blocks
 from khepri.edits.change import FileChange
 from khepri.edits.locate import Target, find_target, read_source
 from khepri.edits.refusal import EditRefusedError, Refusal
-from khepri.edits.rewrite import rewritten
 from khepri.edits.workspace import Workspace
+from khepri.edits.writing.blocks import with_blocks
+from khepri.edits.writing.rewrite import rewritten
 from khepri.repo.text import cut_middle
 from khepri.tools.rewrite import fence_header, fence_mark, fenced
 

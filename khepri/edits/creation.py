@@ -6,8 +6,8 @@ from pathlib import Path
 
 from khepri.edits.change import FileChange
 from khepri.edits.guard import check_complete, check_place, check_syntax, is_of_git
-from khepri.edits.imports import check_found
 from khepri.edits.locate import Source, Target
+from khepri.edits.python.imports import check_found
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.workspace import Workspace
 from khepri.repo.text import printable

@@ -5,8 +5,8 @@ is Python, and whether every name in it still stands for something.
 """
 
 from khepri.edits.change import ChangeSet, FileChange
+from khepri.edits.python.scopes import Names, clash, line_of, names_of
 from khepri.edits.refusal import EditRefusedError, Refusal
-from khepri.edits.scopes import Names, clash, line_of, names_of
 from khepri.edits.syntax import SyntaxFault, first_fault
 from khepri.repo.text import decode
 

@@ -1,6 +1,6 @@
 """The tool ``extract``: makes a function of lines of another one. It proposes; nothing is written."""
 
-from khepri.edits.refactor import extract
+from khepri.edits.moving.refactor import extract
 from khepri.errors import ToolError
 from khepri.tools.base import Arguments, Observation, ToolContext
 from khepri.tools.proposal import number_of, propose, text_of, workspace_of

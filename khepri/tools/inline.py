@@ -1,6 +1,6 @@
 """The tool ``inline``: puts the body of a function in the place of its calls. It proposes; nothing is written."""
 
-from khepri.edits.inlining import inline
+from khepri.edits.inlining.inlining import inline
 from khepri.tools.base import Arguments, Observation, ToolContext
 from khepri.tools.proposal import propose, text_of, workspace_of
 

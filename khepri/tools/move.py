@@ -1,6 +1,6 @@
 """The tool ``move``: moves a Python definition to another file. It proposes; nothing is written."""
 
-from khepri.edits.refactor import move
+from khepri.edits.moving.refactor import move
 from khepri.tools.base import Arguments, Observation, ToolContext
 from khepri.tools.proposal import propose, text_of, workspace_of
 

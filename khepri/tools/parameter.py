@@ -1,8 +1,8 @@
 """The tool ``parameter``: adds, removes or renames a parameter of a function. It proposes; nothing is written."""
 
-from khepri.edits.new_parameter import add_parameter
-from khepri.edits.parameters import remove_parameter, rename_parameter
-from khepri.edits.rename import Refactoring
+from khepri.edits.parameters.new_parameter import add_parameter
+from khepri.edits.parameters.parameters import remove_parameter, rename_parameter
+from khepri.edits.rename.rename import Refactoring
 from khepri.tools.base import Arguments, Observation, ToolContext
 from khepri.tools.proposal import propose, text_of, workspace_of
 

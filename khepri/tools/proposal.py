@@ -1,6 +1,6 @@
 """What the tools that change code have in common: they propose, and say what they have proposed."""
 
-from khepri.edits.rename import Refactoring
+from khepri.edits.rename.rename import Refactoring
 from khepri.edits.workspace import Workspace
 from khepri.errors import ToolError
 from khepri.tools.base import Arguments, Observation, ToolContext

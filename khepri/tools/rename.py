@@ -1,7 +1,7 @@
 """The tool ``rename``: renames a Python definition or module wherever it is used. It proposes; nothing is written."""
 
-from khepri.edits.module_rename import rename_module
-from khepri.edits.rename import rename
+from khepri.edits.rename.module_rename import rename_module
+from khepri.edits.rename.rename import rename
 from khepri.tools.base import Arguments, Observation, ToolContext
 from khepri.tools.proposal import propose, text_of, workspace_of
 

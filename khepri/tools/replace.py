@@ -1,6 +1,6 @@
 """The tool ``replace``: replaces code by its structure, in many languages. It proposes; nothing is written."""
 
-from khepri.edits.structural import replace_code
+from khepri.edits.structural.structural import replace_code
 from khepri.tools.base import Arguments, Observation, ToolContext
 from khepri.tools.proposal import propose, text_of, workspace_of
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from khepri.edits.inlining import inline
-from khepri.edits.new_parameter import add_parameter
-from khepri.edits.parameters import remove_parameter, rename_parameter
-from khepri.edits.refactor import extract
+from khepri.edits.inlining.inlining import inline
+from khepri.edits.moving.refactor import extract
+from khepri.edits.parameters.new_parameter import add_parameter
+from khepri.edits.parameters.parameters import remove_parameter, rename_parameter
 from khepri.edits.refusal import EditRefusedError
-from khepri.edits.rename import rename
+from khepri.edits.rename.rename import rename
 from khepri.edits.workspace import Workspace
 from khepri.repo.root import Repository
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from khepri.edits.imports import Modules
-from khepri.edits.inlining import inline
-from khepri.edits.refactor import move
+from khepri.edits.inlining.inlining import inline
+from khepri.edits.moving.refactor import move
+from khepri.edits.python.imports import Modules
 from khepri.edits.refusal import EditRefusedError
-from khepri.edits.rename import rename
+from khepri.edits.rename.rename import rename
 from khepri.edits.workspace import Workspace
 from khepri.repo.root import Repository
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from khepri.edits.inlining import inline
-from khepri.edits.new_parameter import add_parameter
-from khepri.edits.parameters import remove_parameter, rename_parameter
-from khepri.edits.refactor import extract, move
+from khepri.edits.inlining.inlining import inline
+from khepri.edits.moving.refactor import extract, move
+from khepri.edits.parameters.new_parameter import add_parameter
+from khepri.edits.parameters.parameters import remove_parameter, rename_parameter
 from khepri.edits.refusal import EditRefusedError, Refusal
-from khepri.edits.rename import Refactoring, rename
-from khepri.edits.structural import replace_code
+from khepri.edits.rename.rename import Refactoring, rename
+from khepri.edits.structural.structural import replace_code
 from khepri.edits.workspace import Workspace
 from khepri.repo.root import Repository
 

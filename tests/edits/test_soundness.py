@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from khepri.edits.change import FileChange, change_set
-from khepri.edits.inlining import inline
-from khepri.edits.refactor import extract, move
+from khepri.edits.inlining.inlining import inline
+from khepri.edits.moving.refactor import extract, move
 from khepri.edits.refusal import EditRefusedError, Refusal
-from khepri.edits.rename import Refactoring, rename
+from khepri.edits.rename.rename import Refactoring, rename
 from khepri.edits.soundness import check_sound, new_fault
 from khepri.edits.workspace import Workspace
 from khepri.repo.root import Repository

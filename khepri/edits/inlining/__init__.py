@@ -1,0 +1,1 @@
+"""Putting the body of a Python function in the place of its calls."""

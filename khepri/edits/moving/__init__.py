@@ -1,0 +1,1 @@
+"""Moving Python definitions between files, and making functions of lines."""

@@ -1,0 +1,1 @@
+"""Renaming a Python name, whatever it names, everywhere it is meant."""

@@ -1,0 +1,1 @@
+"""Replacing code by its structure, in every language that has a grammar."""

@@ -1,0 +1,144 @@
+"""Where a changed parameter may still be passed without a call that shows it, the user is told."""
+
+from pathlib import Path
+
+import pytest
+
+from khepri.edits.parameters.parameters import remove_parameter, rename_parameter
+from khepri.edits.refusal import EditRefusedError
+from khepri.edits.rename.rename import Refactoring
+from khepri.edits.workspace import Workspace
+from khepri.repo.root import Repository
+
+HANDED = "m.py f is handed on at m.py:4: see that nothing passes size there"
+FORWARDED = "m.py:4 passes ** on to m.py f: see that size is not among it, and what is called with it"
+
+
+def renamed(root: Path, text: str, symbol: str = "f") -> Refactoring:
+    """Rename ``size`` in a file of this text."""
+    (root / "m.py").write_text(text)
+    return rename_parameter(Workspace(Repository.open(root)), "m.py", symbol, "size", "width")
+
+
+@pytest.mark.parametrize(
+    ("use", "notes"),
+    [
+        ("p = map(f, [1])", ()),
+        ("p = pool.submit(f, 1, size=3)", (HANDED,)),
+        ("p = Thread(target=f, kwargs={'size': 3})", (HANDED,)),
+        ("p = lambda **kw: f(1, **kw)", (FORWARDED,)),
+    ],
+)
+def test_a_renamed_parameter_that_may_be_passed_by_others_is_told(
+    tmp_path: Path, use: str, notes: tuple[str, ...]
+) -> None:
+    done = renamed(tmp_path, f"def f(a, size=1):\n    return size\n\n{use}\n")
+    assert done.notes == notes
+
+
+@pytest.mark.parametrize("partial", ["partial", "functools.partial", "functools.partialmethod"])
+def test_what_a_partial_passes_is_renamed(tmp_path: Path, partial: str) -> None:
+    head = "from functools import partial\nimport functools\n\n\ndef f(a, size=1):\n    return size\n\n"
+    use = f"{head}p = {partial}(f, 'é', size=3)\n"
+    done = renamed(tmp_path, use)
+    assert f"{partial}(f, 'é', width=3)" in done.changes.files[0].new_text
+    assert done.notes == ()
+
+
+def test_a_class_is_called_through_the_type_of_its_object(tmp_path: Path) -> None:
+    head = "class A:\n    def __init__(self, size):\n        self.x = size\n\n"
+    text = f"{head}    def twin(self):\n        return type(self)(size=self.x)\n"
+    assert "type(self)(width=self.x)" in renamed(tmp_path, text, "A.__init__").changes.files[0].new_text
+    changed = text.replace("self.x = size", "pass")
+    (tmp_path / "m.py").write_text(changed)
+    done = remove_parameter(Workspace(Repository.open(tmp_path)), "m.py", "A.__init__", "size")
+    assert "type(self)()" in done.changes.files[0].new_text
+
+
+def test_a_subclass_that_passes_everything_on_is_told(tmp_path: Path) -> None:
+    head = "class A:\n    def __init__(self, size=1):\n        pass\n\n\n"
+    text = f"{head}class B(A):\n    def __init__(self, **kw):\n        super().__init__(**kw)\n"
+    (note,) = renamed(tmp_path, text, "A.__init__").notes
+    assert note.startswith("m.py:8 passes ** on to m.py A.__init__")
+
+
+def test_a_function_that_is_handed_on_is_told_when_it_loses_a_parameter(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text("def f(a, b):\n    return a\n\nx = list(map(f, [1], [2])), f(1, g())\n")
+    done = remove_parameter(Workspace(Repository.open(tmp_path)), "m.py", "f", "b")
+    assert done.notes == (
+        "m.py f is handed on at m.py:4: see that nothing passes b there",
+        "what was passed for b is not evaluated any more at m.py:4: see whether it has to be",
+    )
+
+
+HOOKED = """from functools import partial
+
+HOOKS = []
+
+
+def hook(function):
+    HOOKS.append(function)
+    return function
+
+
+@hook
+def done(result, extra=None): ...
+
+
+def f(a, b): ...
+
+
+half = partial(f, b=1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("symbol", "name", "where"), [("done", "result", "handed on to @hook"), ("f", "a", "handed on at m.py:18")]
+)
+def test_a_function_that_is_handed_on_is_told_where_anything_passes_its_parameter_by_name(
+    tmp_path: Path, symbol: str, name: str, where: str
+) -> None:
+    (tmp_path / "m.py").write_text(HOOKED, encoding="utf-8")
+    workspace = Workspace(Repository.open(tmp_path))
+    assert rename_parameter(workspace, "m.py", symbol, name, "other").notes == ()
+    (tmp_path / "n.py").write_text(f"def use(h):\n    h({name}=1)\n", encoding="utf-8")
+    workspace = Workspace(Repository.open(tmp_path))
+    (note,) = rename_parameter(workspace, "m.py", symbol, name, "other").notes
+    assert where in note
+
+
+@pytest.mark.parametrize("body", ["'{size}'.format(**locals())", "eval('size')", "vars()['size']"])
+def test_a_function_that_looks_at_its_names_is_told(tmp_path: Path, body: str) -> None:
+    (tmp_path / "m.py").write_text(f"def f(size):\n    return {body}\n", encoding="utf-8")
+    notes = rename_parameter(Workspace(Repository.open(tmp_path)), "m.py", "f", "size", "width").notes
+    assert any("m.py f looks at its names with" in each for each in notes)
+
+
+BUILT = "class A:\n    def __init__(self, size=1):\n        pass\n\n\n"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "def make(kind=A):\n    return kind(size=2)\n",
+        "make = lambda kind: (\n    kind(size=2))\n",
+        "def f(o):\n    kind = KINDS[o]; return kind(size=2)\n",
+    ],
+)
+def test_an_argument_of_what_may_be_the_class_is_told(tmp_path: Path, use: str) -> None:
+    done = renamed(tmp_path, BUILT + use, "A.__init__")
+    assert done.notes == ("m.py:7 passes size to what may be A or a class below it, and was left",)
+
+
+@pytest.mark.parametrize(
+    "use", ["def other(size):\n    return other(size=size)\n", "def f(kind):\n    return kind(1), g(size=2)\n"]
+)
+def test_an_argument_of_what_is_no_variable_is_not_told(tmp_path: Path, use: str) -> None:
+    assert renamed(tmp_path, BUILT + use, "A.__init__").notes == ()
+
+
+def test_a_call_that_hides_a_parameter_is_refused_with_its_file(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text("def f(a, b=1):\n    return a\n", encoding="utf-8")
+    (tmp_path / "use.py").write_text("from m import f\n\nf(*[1, 2])\n", encoding="utf-8")
+    with pytest.raises(EditRefusedError, match=r"the call at use.py:3 passes \* or \*\*"):
+        remove_parameter(Workspace(Repository.open(tmp_path)), "m.py", "f", "b")
