@@ -16,6 +16,7 @@ from khepri.agent.words import describe_planned
 from khepri.edits.locate import find_target, read_source
 from khepri.edits.moving.asked_lines import asked_lines, function_at
 from khepri.edits.python.statements import Statements
+from khepri.edits.python.trees import kept_trees
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.tools.arguments import check_arguments
 from khepri.tools.base import JsonValue, Tool, ToolContext
@@ -77,7 +78,8 @@ class Refactoring:
         if call.name == "extract" and "start" not in arguments:
             arguments = {**arguments, **self._lines(call)}
             call = replace(call, arguments=arguments)
-        observation = tool.run(self._context, arguments)
+        with kept_trees():
+            observation = tool.run(self._context, arguments)
         for note in observation.text.split("\n")[1:]:
             if not re.fullmatch(r".* \+\d+ -\d+", note):
                 self._notice(note)

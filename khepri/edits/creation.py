@@ -8,6 +8,7 @@ from khepri.edits.change import FileChange
 from khepri.edits.guard import check_complete, check_place, check_syntax, is_of_git
 from khepri.edits.locate import Source, Target
 from khepri.edits.python.imports import check_found
+from khepri.edits.python.trees import tree_of
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.workspace import Workspace
 from khepri.repo.text import printable
@@ -79,7 +80,7 @@ def _is_empty(path: str, text: str) -> bool:
     if not path.endswith(".py"):
         return False
     try:
-        body = ast.parse(text).body
+        body = tree_of(text).body
     except (SyntaxError, ValueError, RecursionError):
         return False
     return all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in body)

@@ -25,6 +25,7 @@ from khepri.edits.python.other_files import note_on_name
 from khepri.edits.python.outside_bases import check_outside
 from khepri.edits.python.reflection import named_uses
 from khepri.edits.python.rope_project import RopeProject
+from khepri.edits.python.trees import all_nodes, tree_of
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename.rename import Refactoring, refuse_special
 from khepri.edits.rename.rename_notes import shown
@@ -149,10 +150,10 @@ def _function(target: Target) -> ast.FunctionDef | None:
         EditRefusedError: It is asynchronous.
     """
     try:
-        tree = ast.parse(target.source.text)
+        tree = tree_of(target.source.text)
     except (SyntaxError, ValueError, RecursionError):
         return None
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == target.name:
             if min(each.lineno for each in (node, *node.decorator_list)) == target.start_line:
                 if isinstance(node, ast.FunctionDef):

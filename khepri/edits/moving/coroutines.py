@@ -4,6 +4,7 @@ import ast
 
 from khepri.edits.change import FileChange
 from khepri.edits.exact import replace_text
+from khepri.edits.python.trees import all_nodes, tree_of
 from khepri.repo.text import decode
 
 
@@ -18,11 +19,11 @@ def with_waiting(change: FileChange, name: str) -> FileChange:
         return change
     text = decode(change.after).text
     try:
-        tree = ast.parse(text)
+        tree = tree_of(text)
     except (SyntaxError, ValueError, RecursionError):
         return change
     rows = {hunk.new_start + row for hunk in change.hunks for row in range(len(hunk.new_lines))}
-    new = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Call) and node.lineno in rows]
+    new = [node for node in all_nodes(tree) if isinstance(node, ast.FunctionDef | ast.Call) and node.lineno in rows]
     functions = [node for node in new if isinstance(node, ast.FunctionDef) and node.name == name and _waits(node)]
     if not functions:
         return change

@@ -18,6 +18,7 @@ from khepri.edits.python.binding import stored_in, surely_bound, surely_bound_be
 from khepri.edits.python.imports import Modules
 from khepri.edits.python.inline_names import top_level_names
 from khepri.edits.python.mentions import public_names, uses_of
+from khepri.edits.python.trees import all_nodes, tree_of
 from khepri.edits.workspace import Workspace
 from khepri.repo.text import decode, text_or_nothing
 
@@ -68,7 +69,7 @@ def misshapen(before: str, after: str) -> str:
 
 def taken_away(workspace: Workspace, source: Source, after: str) -> str:
     """Return which name of a module would be gone that another file may have from there; empty for none."""
-    own = [top_level_names(ast.parse(text)) for text in (source.text, after)]
+    own = [top_level_names(tree_of(text)) for text in (source.text, after)]
     stem = Modules(workspace).name(source.path).rpartition(".")[2]
     for name in sorted(own[0] - own[1]):
         if name in public_names(source.text):
@@ -82,7 +83,7 @@ def taken_away(workspace: Workspace, source: Source, after: str) -> str:
 
 
 def _texts(text: str) -> Counter[str]:
-    nodes = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant))
+    nodes = (node for node in all_nodes(tree_of(text)) if isinstance(node, ast.Constant))
     return Counter(repr(node.value) for node in nodes if isinstance(node.value, str | bytes))
 
 

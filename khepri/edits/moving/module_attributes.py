@@ -11,6 +11,7 @@ from typing import Final
 
 from khepri.edits.change import ChangeSet
 from khepri.edits.python.imports import Modules, bindings_of, parsed
+from khepri.edits.python.trees import all_nodes
 from khepri.edits.rename.rename_notes import shown
 from khepri.edits.workspace import Workspace
 
@@ -50,7 +51,7 @@ def attributes_of(workspace: Workspace, module: str, changes: ChangeSet | None =
         tree = parsed(data) or ast.Module([], [])
         is_quoted = re.search(rb"[\"']%s[\"']" % re.escape(module.encode()), data) is not None
         known = _Known(module, bindings_of(tree, modules.package(path)), is_quoted)
-        for node in ast.walk(tree):
+        for node in all_nodes(tree):
             for name, is_put in known.attributes(node):
                 yield ModuleAttribute(name, path, getattr(node, "lineno", 0), is_put)
 

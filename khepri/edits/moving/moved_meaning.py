@@ -12,6 +12,7 @@ from khepri.edits.python.bare_names import base_name
 from khepri.edits.python.imports import Modules, bindings_of, defined_names, parsed, star_sources
 from khepri.edits.python.mentions import quoted_names
 from khepri.edits.python.reflection import loaded_uses, named_uses
+from khepri.edits.python.trees import all_nodes, tree_of
 from khepri.edits.rename.handed_modules import notes_on_handed
 from khepri.edits.rename.rename_notes import shown
 from khepri.edits.workspace import Workspace
@@ -100,7 +101,7 @@ def _has_typing_only(changes: ChangeSet, path: str) -> bool:
 def _set_up(text: str, name: str) -> list[int]:
     """Return the lines where a module uses an attribute of a name as it is imported: a registration, or a setting."""
     found = []
-    for node in ast.parse(text).body:
+    for node in tree_of(text).body:
         decorators: list[ast.expr] = getattr(node, "decorator_list", [])
         doing = decorators if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) else []
         match node:
@@ -123,7 +124,7 @@ def _replaced(workspace: Workspace, changes: ChangeSet, target: Target, place: s
     }
     for change in changes.files:
         tree = _parsed(change.after)
-        for node in ast.walk(tree) if change.path not in (target.source.path, place) else ():
+        for node in all_nodes(tree) if change.path not in (target.source.path, place) else ():
             if isinstance(node, ast.Attribute) and node.attr == target.name and isinstance(node.ctx, ast.Store):
                 bound = bindings_of(tree, Modules(workspace, changes).package(change.path))
                 root, _, rest = ast.unparse(node.value).partition(".")
@@ -137,7 +138,7 @@ def _after(changes: ChangeSet, path: str) -> str:
 
 
 def _node(target: Target) -> ast.stmt | None:
-    body = ast.parse(target.source.text).body
+    body = tree_of(target.source.text).body
     return next((node for node in body if target.start_line <= node.lineno <= target.end_line), None)
 
 
@@ -183,4 +184,4 @@ def _is_imported_by(workspace: Workspace, changes: ChangeSet, home: str, place: 
 
 def _at_import(text: str) -> ast.Module:
     """Return the imports of a module that run when it is imported: one in a function comes too late."""
-    return ast.Module([each for each in ast.parse(text).body if isinstance(each, ast.Import | ast.ImportFrom)], [])
+    return ast.Module([each for each in tree_of(text).body if isinstance(each, ast.Import | ast.ImportFrom)], [])

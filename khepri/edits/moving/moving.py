@@ -31,6 +31,7 @@ from khepri.edits.python.origins import (
     stars_of,
 )
 from khepri.edits.python.scopes import names_of
+from khepri.edits.python.trees import all_nodes, tree_of
 from khepri.edits.refusal import EditRefusedError, Refusal
 
 _ANNOTATIONS: Final = "from __future__ import annotations"
@@ -77,7 +78,7 @@ def _refuse_unnamed(module: Module) -> None:
 def _refuse_broken(*modules: Module) -> None:
     for module in modules:
         try:
-            ast.parse(module.text)
+            tree_of(module.text)
         except (SyntaxError, ValueError, RecursionError) as error:
             raise EditRefusedError(Refusal.SYNTAX, f"{module.path} is no valid Python", "mend it first") from error
 
@@ -158,8 +159,8 @@ def _missing(origin: Origin, known: Origin | None, code: str) -> list[str]:
 
 def _placed(text: str, code: str, name: str, own: Collection[str]) -> str:
     """Return a text with a definition at its end, or before what uses it as the module is imported."""
-    body, rows = ast.parse(text).body, text.split("\n")
-    is_value = isinstance(ast.parse(code).body[-1], ast.Assign | ast.AnnAssign)
+    body, rows = tree_of(text).body, text.split("\n")
+    is_value = isinstance(tree_of(code).body[-1], ast.Assign | ast.AnnAssign)
     place = len(rows)
     for node in body:
         is_definition = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
@@ -181,7 +182,7 @@ def _region(source: Module, name: str, lines: tuple[int, int]) -> tuple[int, int
     """
     start, end = lines[0] - 1, lines[1]
     own: set[str] = set()
-    for node in ast.parse(source.text).body:
+    for node in tree_of(source.text).body:
         if _first_line(node) <= end and _last_line(node) > start:
             own |= made_by(node)
             if _first_line(node) <= start or _last_line(node) > end:
@@ -218,13 +219,13 @@ def _refuse_state(source: Module, code: str, left: str, name: str) -> None:
 
 
 def _assigned(text: str) -> set[str]:
-    return {each for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Global) for each in node.names}
+    return {each for node in all_nodes(tree_of(text)) if isinstance(node, ast.Global) for each in node.names}
 
 
 def _with_absolute_imports(code: str, source: Module, goal: Module) -> str:
     """Return a definition whose own relative imports mean the same in another package."""
     rows = code.split("\n")
-    for node in ast.walk(ast.parse(code)):
+    for node in all_nodes(tree_of(code)):
         if isinstance(node, ast.ImportFrom) and node.level and source.package != goal.package:
             statement = ast.unparse(ast.ImportFrom(module_of(node, source), node.names, 0))
             rows[node.lineno - 1 : node.end_lineno] = [
@@ -254,13 +255,13 @@ def needed(text: str) -> set[str]:
             "the code here has names that Python itself cannot make out",
             "compile the file, and mend it",
         )
-    names = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+    names = {node.id for node in all_nodes(tree_of(text)) if isinstance(node, ast.Name)}
     return {*found.unresolved, *(name for name in names if hasattr(builtins, name))}
 
 
 def _mentioned(text: str) -> set[str]:
     """Return every name that code uses, or that stands in the place of a type."""
-    names = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+    names = {node.id for node in all_nodes(tree_of(text)) if isinstance(node, ast.Name)}
     comments = (word for comment in _TYPE_COMMENT.findall(text) for word in _WORD.findall(comment))
     return names | quoted_names(text) | set(comments)
 
@@ -272,7 +273,7 @@ def _writes(code: str, path: str) -> bool:
 def _is_annotated(code: str) -> bool:
     return any(
         getattr(node, field, None) is not None
-        for node in ast.walk(ast.parse(code))
+        for node in all_nodes(tree_of(code))
         for field in ("annotation", "returns")
     )
 

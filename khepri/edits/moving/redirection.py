@@ -16,6 +16,7 @@ from khepri.edits.python.binding import stored_in
 from khepri.edits.python.import_lines import ImportStatement, with_import
 from khepri.edits.python.imports import Modules, defined_names, imports_in, parsed, passes_on
 from khepri.edits.python.mentions import computes_public_names, public_names, uses_of, without_public_name
+from khepri.edits.python.trees import all_nodes
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.workspace import Workspace
 from khepri.repo.text import decode, text_or_nothing
@@ -135,7 +136,7 @@ def _redirected(text: str, package: str, move: Move) -> str:
         return text
     lines = text.split("\n")
     edits = []
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         if isinstance(node, ast.ImportFrom) and any(each.name == move.name for each in node.names):
             if next(imports_in(ast.Module([node], []), package)).module == move.source:
                 kept = [alias for alias in node.names if alias.name != move.name]
@@ -159,8 +160,8 @@ def _reached(bound: _Bound, move: Move, tree: ast.Module) -> tuple[str, str]:
     if bound.is_dotted:
         return f"import {move.goal}", move.goal
     package, _, last = move.goal.rpartition(".")
-    taken = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    taken |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)} | stored_in(list(ast.walk(tree)))
+    taken = {node.id for node in all_nodes(tree) if isinstance(node, ast.Name)}
+    taken |= {node.arg for node in all_nodes(tree) if isinstance(node, ast.arg)} | stored_in(list(all_nodes(tree)))
     alias = last
     while alias in taken:
         alias += "_module"

@@ -1,6 +1,5 @@
 """Moves and extracts Python code; the latter with rope."""
 
-import ast
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -28,6 +27,7 @@ from khepri.edits.python.imports import (
 from khepri.edits.python.origins import Module, made_by
 from khepri.edits.python.other_files import note_on_place
 from khepri.edits.python.rope_project import RopeProject
+from khepri.edits.python.trees import tree_of
 from khepri.edits.python.variables import find_definition_or_variable
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename.rename import Refactoring, check_name
@@ -72,7 +72,7 @@ def _whole(target: Target) -> Target:
     """
     if target.kind != "variable":
         return target
-    made = [node for node in ast.parse(target.source.text).body if target.name in made_by(node)]
+    made = [node for node in tree_of(target.source.text).body if target.name in made_by(node)]
     if len(made) > 1:
         lines = ", ".join(str(node.lineno) for node in made)
         raise EditRefusedError(

@@ -16,6 +16,7 @@ from khepri.edits.python.import_lines import is_typing_only
 from khepri.edits.python.inline_names import SCOPES, bound_in, names_bound_by
 from khepri.edits.python.origins import is_main
 from khepri.edits.python.signature import Definition
+from khepri.edits.python.trees import tree_of
 
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 _LATER: Final = (ast.Lambda, ast.GeneratorExp)
@@ -34,7 +35,7 @@ def missing_at_definition(function: Definition, parameter: str) -> tuple[str, st
     """
     if function.target.source.path.endswith(".pyi"):
         return None
-    around = _around(ast.parse(function.text), function)
+    around = _around(tree_of(function.text), function)
     first = min(each.lineno for each in (function.node, *function.node.decorator_list))
     # One of Python's own names is there, also where the file gives it to something else further down.
     read = _read(parameter, is_later=_ANNOTATIONS.search(function.text) is not None)

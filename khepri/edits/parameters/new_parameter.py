@@ -14,6 +14,7 @@ from khepri.edits.python.inline_names import FUNCTIONS, bound_in, top_level_name
 from khepri.edits.python.mentions import uses_of
 from khepri.edits.python.overloads import definitions_of_one
 from khepri.edits.python.signature import Definition, edited
+from khepri.edits.python.trees import all_nodes, tree_of
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename.captured import check_captured
 from khepri.edits.rename.loose_uses import forwarding
@@ -89,7 +90,7 @@ def _added(
 def _refuse_taking_over(definition: Definition, name: str) -> None:
     """Refuse a parameter that would stand for what a body calls so now."""
     used = definition.uses(name)
-    tree = ast.parse(definition.text)
+    tree = tree_of(definition.text)
     is_known = hasattr(builtins, name) or bool(star_sources(tree, "")) or name in _bound(tree)
     if used and is_known:
         raise EditRefusedError(
@@ -114,7 +115,7 @@ def _refuse_missing(definition: Definition, parameter: str) -> None:
 
 def _bound(tree: ast.Module) -> set[str]:
     return top_level_names(tree) | {
-        name for node in ast.walk(tree) if isinstance(node, FUNCTIONS) for name in bound_in(node)
+        name for node in all_nodes(tree) if isinstance(node, FUNCTIONS) for name in bound_in(node)
     }
 
 

@@ -9,6 +9,7 @@ import re
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
 from khepri.edits.python.leftovers import leftovers
+from khepri.edits.python.trees import all_nodes, tree_of
 from khepri.repo.text import decode
 
 
@@ -37,9 +38,9 @@ def _described(text: str, rows: set[int], old: str, new: str) -> tuple[str, list
     lines = text.split("\n")
     left: set[int] = set()
     passed = re.compile(rf"(?<=[(,\s]){re.escape(old)}(?=\s*=(?!=))")
-    tree = ast.parse(text)
-    owners = {id(each): node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for each in node.body}
-    for node in ast.walk(tree):
+    tree = tree_of(text)
+    owners = {id(each): node.name for node in all_nodes(tree) if isinstance(node, ast.ClassDef) for each in node.body}
+    for node in all_nodes(tree):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         named = [each for each in ast.walk(node.args) if isinstance(each, ast.arg) and each.arg == new]

@@ -7,6 +7,8 @@ import ast
 from dataclasses import dataclass
 from itertools import accumulate
 
+from khepri.edits.python.trees import all_nodes, tree_of
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -60,7 +62,7 @@ def parameters_of(function: Function) -> list[str]:
 
 def _nodes(text: str) -> list[ast.AST]:
     try:
-        return list(ast.walk(ast.parse(text)))
+        return list(all_nodes(tree_of(text)))
     except (SyntaxError, ValueError, RecursionError):
         return []
 

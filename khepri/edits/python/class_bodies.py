@@ -9,6 +9,8 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
+from khepri.edits.python.trees import all_nodes, tree_of
+
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _DEFINITIONS: Final = (*_FUNCTIONS, ast.ClassDef)
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -58,7 +60,7 @@ def _edited(text: str, edits: dict[str, list[ast.Name]]) -> str:
 
 
 def _classes(text: str) -> list[ast.ClassDef]:
-    return [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef)]
+    return [node for node in all_nodes(tree_of(text)) if isinstance(node, ast.ClassDef)]
 
 
 def _binds(owner: ast.ClassDef, name: str) -> bool:

@@ -7,6 +7,7 @@ from typing import Final
 
 from khepri.edits.locate import Target
 from khepri.edits.python.class_relations import Class, Classes
+from khepri.edits.python.trees import all_nodes
 
 _ENUM: Final = re.compile(r"(?:\w+\.)*(?:\w*Enum|\w*Flag|\w*Choices)")
 MAPPINGS: Final = ("__members__", "_member_map_")
@@ -26,7 +27,7 @@ def is_enum_member(classes: Classes, target: Target) -> bool:
 
 def member_texts(tree: ast.Module, name: str) -> Iterator[tuple[ast.expr, ast.Constant]]:
     """Yield the texts that are a name and mean a member, each with the class or the object of it that is asked."""
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         match node:
             case ast.Subscript(value=asked, slice=ast.Constant() as key):
                 found = [(_class(asked), key)]

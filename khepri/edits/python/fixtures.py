@@ -11,6 +11,7 @@ from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
 from khepri.edits.locate import Target
 from khepri.edits.python.class_bodies import replace_names
+from khepri.edits.python.trees import all_nodes, tree_of
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.workspace import Workspace
 from khepri.repo.text import text_or_nothing
@@ -23,7 +24,7 @@ def is_fixture(target: Target) -> bool:
     tree = _parse(target.source.text)
     return any(
         node.name == target.name and node.lineno <= target.end_line and makes_fixture(node, target.name)
-        for node in (ast.walk(tree) if tree is not None else ())
+        for node in (all_nodes(tree) if tree is not None else ())
         if isinstance(node, _Function) and node.lineno >= target.start_line
     )
 
@@ -57,7 +58,7 @@ def _with_uses(text: str, path: str, old: str, new: str) -> str:
     if tree is None:
         return text
     places: list[ast.Name] = []
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         if isinstance(node, _Function):
             if makes_fixture(node, old):
                 raise EditRefusedError(
@@ -127,6 +128,6 @@ def _place(line: int, start: int, end: int) -> ast.Name:
 
 def _parse(text: str) -> ast.Module | None:
     try:
-        return ast.parse(text)
+        return tree_of(text)
     except (SyntaxError, ValueError, RecursionError):
         return None

@@ -12,6 +12,7 @@ from itertools import accumulate
 
 from khepri.edits.python.foreign_types import ForeignTypes, Origin
 from khepri.edits.python.imports import Modules, bindings_of, parsed
+from khepri.edits.python.trees import all_nodes, tree_of
 from khepri.edits.workspace import Workspace
 
 
@@ -88,7 +89,7 @@ class Foreign:
 
     def _ends(self, path: str, text: str, name: str) -> tuple[frozenset[int], frozenset[int]]:
         try:
-            tree = ast.parse(text)
+            tree = tree_of(text)
         except (SyntaxError, ValueError, RecursionError):
             return frozenset(), frozenset()
         types, outside, given = self._known(path, tree)
@@ -97,7 +98,7 @@ class Foreign:
         starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
         found: set[int] = set()
         doubtful: set[int] = set()
-        for node in ast.walk(tree):
+        for node in all_nodes(tree):
             match node:
                 case ast.Attribute(attr=last) if last == name:
                     is_foreign = _root(node) in outside or origins[node] is Origin.OUTSIDE
@@ -123,7 +124,7 @@ def _root(node: ast.expr) -> str:
 def _bound_otherwise(tree: ast.Module) -> set[str]:
     """Return the names that a file binds by anything but an import."""
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         match node:
             case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
                 found.add(name)

@@ -11,6 +11,8 @@ from enum import Enum
 from itertools import pairwise
 from typing import Final
 
+from khepri.edits.python.trees import all_nodes
+
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _Scope = _Function | _Comprehension | ast.ClassDef | ast.Module
@@ -58,7 +60,7 @@ class ForeignTypes:
             returned: Tells what a function returns that the file imports from the repository, by its dotted name here.
         """
         self._tree, self._outside, self._returned_there = tree, outside, returned
-        self._classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+        self._classes = {node.name: node for node in all_nodes(tree) if isinstance(node, ast.ClassDef)}
         self._bound: dict[_Scope, dict[str, list[Origin]]] = {}
         self._fields: dict[ast.ClassDef, dict[str, list[Origin]]] = {}
 

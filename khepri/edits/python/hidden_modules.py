@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from khepri.edits.change import ChangeSet, FileChange
 from khepri.edits.python.imports import Modules, bindings_of, defined_names, module_of, parsed
+from khepri.edits.python.trees import all_nodes
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.workspace import Workspace
 
@@ -62,7 +63,7 @@ def _uses(workspace: Workspace, package: str, name: str) -> Iterator[str]:
     for path in workspace.files():
         data = workspace.read(path) if path.endswith(".py") else None
         tree = parsed(data) if data is not None and name.encode() in data else None
-        for node in ast.walk(tree) if tree is not None else ():
+        for node in all_nodes(tree) if tree is not None else ():
             match node:
                 case ast.Import(names=names):
                     found = any(f"{each.name}.".startswith(f"{package}.{name}.") for each in names)

@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from khepri.edits.python.trees import all_nodes, tree_of
+
 _MOST_CHARS: Final = 110
 """A line that is longer takes no further name."""
 _FUTURE: Final = "__future__"
@@ -25,7 +27,7 @@ def with_import(text: str, statement: str) -> str:
         text: A Python file.
         statement: One import of one name, absolute.
     """
-    body, lines = ast.parse(text).body, text.split("\n")
+    body, lines = tree_of(text).body, text.split("\n")
     wanted = ast.parse(statement).body[0]
     top = _top_imports(body)
     if any(_has(node, wanted) for node in top):
@@ -46,15 +48,15 @@ def with_import(text: str, statement: str) -> str:
 def with_typing_import(text: str, statement: str) -> str:
     """Return a text with an import that only type checkers see, in their block; unchanged if it has it anywhere."""
     wanted = ast.parse(statement).body[0]
-    blocks = [node for node in ast.parse(text).body if isinstance(node, ast.If) and is_typing_only(node)]
-    if any(_has(each, wanted) for each in (*_top_imports(ast.parse(text).body), *(n for b in blocks for n in b.body))):
+    blocks = [node for node in tree_of(text).body if isinstance(node, ast.If) and is_typing_only(node)]
+    if any(_has(each, wanted) for each in (*_top_imports(tree_of(text).body), *(n for b in blocks for n in b.body))):
         return text
     if blocks:
         lines = text.split("\n")
         lines.insert(_end_line(blocks[0].body[-1]), " " * blocks[0].body[0].col_offset + statement)
         return "\n".join(lines)
     text = with_import(text, f"from typing import {_TYPING_ONLY}")
-    lines, place = text.split("\n"), _end_line(_top_imports(ast.parse(text).body)[-1])
+    lines, place = text.split("\n"), _end_line(_top_imports(tree_of(text).body)[-1])
     return "\n".join([*lines[:place], "", f"if {_TYPING_ONLY}:", f"    {statement}", *_apart(lines[place:])])
 
 
@@ -74,7 +76,7 @@ def without_imports(text: str, is_unwanted: Callable[[ImportStatement, ast.alias
     """
     lines = text.split("\n")
     edits: dict[int, tuple[int, list[str]]] = {}
-    for parent, block in _blocks(ast.parse(text)):
+    for parent, block in _blocks(tree_of(text)):
         gone: list[ast.stmt] = []
         for node in block:
             if not isinstance(node, ImportStatement) or _shares_a_line(node, block):
@@ -105,7 +107,7 @@ def joined(before: list[str], after: list[str]) -> list[str]:
 
 
 def _blocks(tree: ast.Module) -> Iterator[tuple[ast.AST, list[ast.stmt]]]:
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         for field in ("body", "orelse", "finalbody"):
             block = getattr(node, field, None)
             if isinstance(block, list) and block:

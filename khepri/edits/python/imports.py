@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from khepri.edits.change import ChangeSet, FileChange
 from khepri.edits.python.import_lines import is_typing_only
 from khepri.edits.python.mentions import public_names, uses_of
+from khepri.edits.python.trees import all_nodes, tree_of
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.workspace import Workspace
 from khepri.errors import ToolError
@@ -264,7 +265,7 @@ def _gone(change: FileChange) -> frozenset[str]:
 def bindings_of(tree: ast.Module, package: str) -> dict[str, str]:
     """Return what each imported name of a module stands for, dotted; ``import a.b`` binds ``a``."""
     found = {}
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 root = alias.name.partition(".")[0]
@@ -288,7 +289,7 @@ def module_of(node: ast.ImportFrom, package: str) -> str:
 
 def imports_in(tree: ast.Module, package: str, *, is_star: bool = False) -> Iterator[_Import]:
     """Yield what is imported by its name from modules, or else everything that is imported without one."""
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         if not isinstance(node, ast.ImportFrom):
             continue
         module = module_of(node, package)
@@ -327,6 +328,6 @@ def defined_names(data: bytes) -> frozenset[str]:
 def parsed(data: bytes) -> ast.Module | None:
     """Return the tree of a Python file; None for what is none."""
     try:
-        return ast.parse(decode(data).text)
+        return tree_of(decode(data).text)
     except (SyntaxError, ValueError, RecursionError, ToolError):
         return None

@@ -3,6 +3,8 @@
 import ast
 from collections.abc import Container, Iterator
 
+from khepri.edits.python.trees import all_nodes, tree_of
+
 
 def calls_of(text: str, meant: Container[tuple[int, int]]) -> Iterator[tuple[ast.Call, list[ast.AST]]]:
     """Yield the calls in a Python file whose names end at some lines and columns, each with its parents, inner first.
@@ -10,9 +12,9 @@ def calls_of(text: str, meant: Container[tuple[int, int]]) -> Iterator[tuple[ast
     Raises:
         SyntaxError: The file is no Python.
     """
-    tree = ast.parse(text)
-    parent_of = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
-    for node in ast.walk(tree):
+    tree = tree_of(text)
+    parent_of = {child: parent for parent in all_nodes(tree) for child in ast.iter_child_nodes(parent)}
+    for node in all_nodes(tree):
         if isinstance(node, ast.Call) and end_of(node.func) in meant:
             parents: list[ast.AST] = []
             place: ast.AST = node

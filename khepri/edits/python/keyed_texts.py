@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from khepri.edits.python.bare_names import bare_name
+from khepri.edits.python.trees import all_nodes
 
 _MAPPING: Final = frozenset({"asdict", "vars", "_asdict"})
 _ASKING: Final = frozenset({"get", "pop", "setdefault"})
@@ -21,7 +22,7 @@ def keyed_texts(tree: ast.Module, name: str, *, is_field: bool) -> Iterator[tupl
         name: The name.
         is_field: True if it is an argument of its class as well.
     """
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         match node:
             case (
                 ast.Subscript(value=mapping, slice=ast.Constant() as key)

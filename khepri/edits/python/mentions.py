@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from khepri.edits.python.trees import all_nodes, tree_of
+
 _RUN: Final = re.compile(r"\s*(?:\"\"\"|''\')?\s*(?:>>>|\.\.\.) ")
 """How a line begins that a doctest runs."""
 _TYPE_FUNCTIONS: Final = frozenset({"cast", "TypeVar", "ForwardRef", "NewType", "TypeAliasType"})
@@ -48,7 +50,7 @@ def rename_mentions(
     if old not in text or not (is_bound or any(f"{module}.{old}" in text for module in modules)):
         return text
     try:
-        tree = ast.parse(text)
+        tree = tree_of(text)
     except (SyntaxError, ValueError, RecursionError):
         return text
     places = _Places(text)
@@ -92,11 +94,11 @@ def uses_of(text: str, name: str) -> list[int]:
 def quoted_names(text: str) -> frozenset[str]:
     """Return the names in the quoted types of a module, such as ``"list[Session]"``."""
     try:
-        tree = ast.parse(text)
+        tree = tree_of(text)
     except (SyntaxError, ValueError, RecursionError):
         return frozenset()
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         for root, role in _roots(node):
             for inner in ast.walk(root) if role == "type" else ():
                 if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
@@ -114,7 +116,7 @@ def _names_in(written: str) -> set[str]:
 def public_names(text: str) -> frozenset[str]:
     """Return the names in the ``__all__`` of a module; empty without one."""
     try:
-        tree = ast.parse(text)
+        tree = tree_of(text)
     except (SyntaxError, ValueError, RecursionError):
         return frozenset()
     return frozenset(str(node.value) for node in _public_constants(tree))
@@ -123,7 +125,7 @@ def public_names(text: str) -> frozenset[str]:
 def computes_public_names(text: str) -> bool:
     """Tell if the ``__all__`` of a module is made of anything but texts: of that of another one."""
     try:
-        values = list(_public_values(ast.parse(text)))
+        values = list(_public_values(tree_of(text)))
     except (SyntaxError, ValueError, RecursionError):
         return False
     return any(isinstance(node, ast.Name | ast.Attribute | ast.Call) for each in values for node in ast.walk(each))
@@ -132,7 +134,7 @@ def computes_public_names(text: str) -> bool:
 def without_public_name(text: str, name: str) -> str:
     """Return ``text`` with a name taken out of its ``__all__``, which stays sorted and shaped as it was."""
     try:
-        tree = ast.parse(text)
+        tree = tree_of(text)
     except (SyntaxError, ValueError, RecursionError):
         return text
     places = _Places(text)
@@ -181,7 +183,7 @@ class _Places:
 def _strings(tree: ast.Module, places: _Places) -> Iterator[tuple[_Span, str]]:
     """Yield every string with its role: ``type``, ``public``, ``prose``, ``argument`` or ``other``."""
     roles: dict[int, str] = {}
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         for root, role in _roots(node):
             for inner in ast.walk(root):
                 if isinstance(inner, ast.Constant) and isinstance(inner.value, str):

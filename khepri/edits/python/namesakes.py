@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from khepri.edits.locate import Target
 from khepri.edits.python.imports import Modules, bindings_of, star_sources
+from khepri.edits.python.trees import all_nodes, tree_of
 from khepri.edits.workspace import Workspace
 from khepri.repo.text import text_or_nothing
 
@@ -59,7 +60,7 @@ class Namesakes:
         """Return where a file may use the definition, with the line that each use begins in, first to last."""
         file = self._files.get(path)
         found: dict[Place, int] = {}
-        for node in ast.walk(file.tree) if file is not None else ():
+        for node in all_nodes(file.tree) if file is not None else ():
             assert file is not None
             if isinstance(node, ast.Name | ast.Attribute | ast.alias) and self._may_be_it(node, file):
                 assert node.end_lineno is not None
@@ -70,7 +71,7 @@ class Namesakes:
     def _add(self, path: str, data: bytes) -> None:
         text = text_or_nothing(data)
         try:
-            tree = ast.parse(text)
+            tree = tree_of(text)
         except (SyntaxError, ValueError, RecursionError):
             return
         package = self._modules.package(path)

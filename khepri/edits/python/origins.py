@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from khepri.edits.python.import_lines import ImportStatement, is_typing_only
+from khepri.edits.python.trees import tree_of
 
 _TYPES: Final = re.compile(r"from (?:typing|typing_extensions|collections|collections\.abc) import ")
 """Modules that have the same types by the same names."""
@@ -51,7 +52,7 @@ class Origin:
 def origins(module: Module) -> dict[str, Origin]:
     """Return what each name at the top of a module stands for."""
     found: dict[str, Origin] = {}
-    for node in ast.parse(module.text).body:
+    for node in tree_of(module.text).body:
         if is_main(node):
             continue  # What a file has as a program alone nobody imports from it.
         is_for_types = isinstance(node, ast.If) and is_typing_only(node) and not node.orelse
@@ -74,7 +75,7 @@ def is_main(node: ast.stmt) -> bool:
 
 def stars_of(module: Module) -> Iterator[str]:
     """Yield the imports of everything (``*``) at the top of a module, absolute."""
-    for node in ast.parse(module.text).body:
+    for node in tree_of(module.text).body:
         if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
             yield absolute(node, node.names[0], module)
 

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Final
 
+from khepri.edits.python.trees import all_nodes, tree_of
+
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _SCOPES: Final = (*_FUNCTIONS, *_COMPREHENSIONS, ast.ClassDef)
@@ -32,15 +34,15 @@ class ParameterScopes:
         self._lambdas: list[tuple[int, int]] = []
         self._modules: list[tuple[int, int]] = []
         try:
-            tree = ast.parse(text)
+            tree = tree_of(text)
         except (SyntaxError, ValueError, RecursionError):
             return
         self._keywords = {
-            self._start(node) for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == name
+            self._start(node) for node in all_nodes(tree) if isinstance(node, ast.keyword) and node.arg == name
         }
         self._modules = [
             (start := self._place(each.lineno, each.col_offset), start + len(each.name))
-            for node in ast.walk(tree)
+            for node in all_nodes(tree)
             if isinstance(node, ast.Import)
             for each in node.names
             if "." in each.name or each.asname

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator
 from itertools import accumulate
 
 from khepri.edits.python.inline_calls import end_of
+from khepri.edits.python.trees import all_nodes, tree_of
 
 
 def may_pass(call: ast.Call, name: str) -> bool:
@@ -32,7 +33,7 @@ def passed_places(text: str, openings: Collection[int], name: str) -> list[int]:
         name: The name.
     """
     try:
-        tree = ast.parse(text)
+        tree = tree_of(text)
     except (SyntaxError, ValueError, RecursionError):
         tree = None
     lines = text.split("\n")
@@ -42,7 +43,7 @@ def passed_places(text: str, openings: Collection[int], name: str) -> list[int]:
         return starts[line - 1] + len(lines[line - 1].encode()[:column].decode())
 
     found = []
-    for node in ast.walk(tree) if tree is not None else ():
+    for node in all_nodes(tree) if tree is not None else ():
         if isinstance(node, ast.Call) and text.find("(", place(*end_of(node.func))) in openings:
             for key in passed_names(node, name):
                 start = place(key.lineno, key.col_offset) + isinstance(key, ast.Constant)

@@ -12,6 +12,7 @@ from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
 from khepri.edits.locate import Target
 from khepri.edits.python.imports import parsed
+from khepri.edits.python.trees import all_nodes, tree_of
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.workspace import Workspace
 from khepri.repo.text import decode, text_or_nothing
@@ -67,10 +68,10 @@ def refuse_outside_uses(changes: ChangeSet, target: Target, new: str) -> None:
     for change in changes.files:
         if change.after is None or not change.path.endswith(".py"):
             continue
-        tree = ast.parse(decode(change.after).text)
+        tree = tree_of(decode(change.after).text)
         owner = _class(tree, classes) if change.path == target.source.path else None
         rows = {hunk.new_start + row for hunk in change.hunks for row in range(len(hunk.new_lines))}
-        for node in ast.walk(tree):
+        for node in all_nodes(tree):
             line = getattr(node, "lineno", 0)
             is_it = line in rows and new in (getattr(node, "attr", ""), getattr(node, "name", ""))
             if is_it and not (owner is not None and _holds(owner, line)):
@@ -100,7 +101,7 @@ def _refuse_second(workspace: Workspace, target: Target, names: Collection[str],
     for path in workspace.files():
         data = workspace.read(path) if path.endswith(".py") else None
         tree = parsed(data) if data is not None and owner.name.strip("_").encode() in data else None
-        for node in ast.walk(tree) if tree is not None else ():
+        for node in all_nodes(tree) if tree is not None else ():
             if not isinstance(node, ast.ClassDef) or (path, node.lineno) == (target.source.path, owner.lineno):
                 continue
             shared = {_outside(node.name, each) for each in _private_names(node)} & set(names)

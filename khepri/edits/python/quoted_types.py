@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
+from khepri.edits.python.trees import all_nodes, tree_of
+
 _QUOTES: Final = ('"', "'")
 
 
@@ -28,7 +30,7 @@ class QuotedUnion:
 def quoted_unions(text: str) -> Iterator[QuotedUnion]:
     """Yield every ``|`` of a Python text with a text on one side, the outermost of several; nothing if it is none."""
     try:
-        tree = ast.parse(text)
+        tree = tree_of(text)
     except (SyntaxError, ValueError, RecursionError):
         return
     place = places_in(text)
@@ -77,7 +79,7 @@ def _as_text(names: list[str], usual: str) -> str:
 
 
 def _annotations(tree: ast.Module) -> Iterator[ast.expr]:
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         match node:
             case ast.AnnAssign(annotation=found):
                 yield found

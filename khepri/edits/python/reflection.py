@@ -20,6 +20,7 @@ from khepri.edits.python.enum_texts import is_enum_member, member_texts
 from khepri.edits.python.imports import Modules, bindings_of, parsed, passing_modules
 from khepri.edits.python.keyed_texts import keyed_texts
 from khepri.edits.python.known_objects import named_classes
+from khepri.edits.python.trees import all_nodes
 from khepri.edits.python.variables import is_field
 from khepri.edits.workspace import Workspace
 from khepri.repo.text import decode
@@ -83,7 +84,7 @@ def named_uses(workspace: Workspace, target: Target, changes: ChangeSet | None =
         keys = keyed_texts(tree, target.name, is_field=is_made_with)
         for owner, key in chain(keys, member_texts(tree, target.name) if is_in_enum else ()):
             yield NamedUse(path, key.lineno, _end_of(key, target.name), owners.has(path, tree, owner))
-        for node in ast.walk(tree):
+        for node in all_nodes(tree):
             match node:
                 case ast.Call(func=ast.Name(id=called) | ast.Attribute(attr=called), args=given) if called in _BY_NAME:
                     beside = given[0] if called not in ("attrgetter", "methodcaller") else None
@@ -118,7 +119,7 @@ def loaded_uses(workspace: Workspace, changes: ChangeSet, module: str, name: str
             continue
         tree = parsed(data) or ast.Module([], [])
         imported = bindings_of(tree, "")
-        for node in ast.walk(tree):
+        for node in all_nodes(tree):
             match node:
                 case ast.Attribute(attr=asked, value=value) if asked == name:
                     is_known = isinstance(value, ast.Name | ast.Attribute) and _root(value) in imported

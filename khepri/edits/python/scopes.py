@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from khepri.edits.python.trees import all_nodes, tree_of
+
 _MODULE: Final = 0
 _OUTSIDE: Final = -1
 _GIVEN: Final = frozenset(dir(builtins)) | {"__file__", "__path__", "__annotations__", "__builtins__", "__class__"}
@@ -69,7 +71,7 @@ def names_of(text: str) -> Names | None:
         with warnings.catch_warnings():
             # Python warns of doubtful escapes and comparisons in the code that it reads.
             warnings.simplefilter("ignore")
-            tree = ast.parse(text)
+            tree = tree_of(text)
             needed = scopes = _scopes(text)
             # With annotations that are read later, the names in them are in no table.
             if (at_once := _LATER.sub(r"\1division", text)) != text:
@@ -124,7 +126,7 @@ def line_of(text: str, name: str, start: int = 1) -> int:
     """Return the first line from ``start`` on, from 1, that has a name of Python; ``start`` if there is none."""
     lines = [
         node.lineno
-        for node in ast.walk(ast.parse(text))
+        for node in all_nodes(tree_of(text))
         if isinstance(node, ast.stmt | ast.expr | ast.arg | ast.alias) and node.lineno >= start and _names(node, name)
     ]
     return min(lines, default=max(1, start))

@@ -10,6 +10,7 @@ from khepri.edits.change import FileChange
 from khepri.edits.exact import replace_text
 from khepri.edits.locate import Source, Target, name_offset
 from khepri.edits.python.calls import Function, parameters_of
+from khepri.edits.python.trees import all_nodes, tree_of
 from khepri.edits.refusal import EditRefusedError, Refusal
 
 _WORDS: Final = re.compile(
@@ -197,12 +198,12 @@ class Definition:
 
     def _find(self) -> Function:
         try:
-            tree = ast.parse(self.text)
+            tree = tree_of(self.text)
         except (SyntaxError, ValueError, RecursionError) as error:
             raise EditRefusedError(
                 Refusal.SYNTAX, f"{self.target.source.path} cannot be parsed: {error}", "mend it first"
             ) from error
-        for node in ast.walk(tree):
+        for node in all_nodes(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == self.target.name:
                 first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
                 if first == self.target.start_line:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from khepri.edits.locate import Target
+from khepri.edits.python.trees import all_nodes
 from khepri.edits.refusal import EditRefusedError, Refusal
 
 
@@ -38,7 +39,7 @@ class Statements:
             tree = ast.parse(f"if 1:\n{target.text}" if is_indented else target.text)
         except (SyntaxError, ValueError, RecursionError) as error:
             raise EditRefusedError(Refusal.NOT_POSSIBLE, f"{target.label} is no valid Python") from error
-        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        functions = [node for node in all_nodes(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
         nodes = ast.walk(functions[0]) if functions else ()
         self.blocks = [
             [Statement(each.lineno + before, (each.end_lineno or each.lineno) + before, each) for each in block]

@@ -8,6 +8,7 @@ from typing import Final
 from khepri.edits.locate import Source, Target, find_target
 from khepri.edits.python.class_bodies import replace_names
 from khepri.edits.python.passed_keys import passed_names
+from khepri.edits.python.trees import all_nodes, tree_of
 from khepri.edits.refusal import EditRefusedError, Refusal
 
 _MAKERS: Final = frozenset(
@@ -45,7 +46,7 @@ def find_definition_or_variable(source: Source, symbol: str) -> Target:
 def variables(source: Source) -> Iterator[Target]:
     """Yield every variable of a Python module and every attribute of its classes once, by its first binding."""
     try:
-        tree = ast.parse(source.text)
+        tree = tree_of(source.text)
     except (SyntaxError, ValueError, RecursionError):
         return
     lines, seen = source.text.split("\n"), set()
@@ -68,10 +69,10 @@ def variables(source: Source) -> Iterator[Target]:
 def is_field(target: Target) -> bool:
     """Tell if an attribute is a field that the class is made with: of a dataclass, a ``NamedTuple`` or their like."""
     try:
-        tree = ast.parse(target.source.text)
+        tree = tree_of(target.source.text)
     except (SyntaxError, ValueError, RecursionError):
         return False
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         if isinstance(node, ast.ClassDef) and node.name == target.symbol.rpartition(".")[0].rpartition(".")[2]:
             made_by = [ast.unparse(each) for each in (*node.decorator_list, *node.bases)]
             is_made = any(each.partition("(")[0].rpartition(".")[2] in _MAKERS for each in made_by)
@@ -90,7 +91,7 @@ def rename_keywords(text: str, ends: set[tuple[int, int]], old: str, new: str) -
         new: The argument as it is.
     """
     places = []
-    for node in ast.walk(ast.parse(text)):
+    for node in all_nodes(tree_of(text)):
         if isinstance(node, ast.Call) and (node.func.end_lineno, node.func.end_col_offset) in ends:
             for each in passed_names(node, old):
                 start, line = each.col_offset + isinstance(each, ast.Constant), each.lineno

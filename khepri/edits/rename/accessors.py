@@ -6,6 +6,7 @@ from typing import Final
 
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
+from khepri.edits.python.trees import all_nodes, tree_of
 from khepri.repo.text import decode
 
 _ACCESSORS: Final = frozenset({"getter", "setter", "deleter"})
@@ -36,11 +37,11 @@ def is_accessor(text: str, start: int, end: int) -> bool:
 def rename_accessors(text: str, old: str, new: str) -> str:
     """Return a Python text in which methods called ``new`` are no longer made from a property ``old``."""
     try:
-        tree = ast.parse(text)
+        tree = tree_of(text)
     except (SyntaxError, ValueError):
         return text
     lines = text.split("\n")
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         if not (isinstance(node, ast.FunctionDef) and node.name == new):
             continue
         for decorator in node.decorator_list:

@@ -12,6 +12,7 @@ from typing import Final
 from khepri.edits.locate import Target
 from khepri.edits.python.class_relations import Class, Classes
 from khepri.edits.python.imports import parsed
+from khepri.edits.python.trees import all_nodes
 from khepri.edits.rename.composed_names import asked_names, pattern_of
 from khepri.edits.rename.rename_notes import shown
 from khepri.edits.workspace import Workspace
@@ -69,7 +70,7 @@ def is_shown(node: ast.AST, parent_of: Mapping[ast.AST, ast.AST]) -> bool:
 
 def parents_in(tree: ast.AST) -> dict[ast.AST, ast.AST]:
     """Return what each node of a tree stands in."""
-    return {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
+    return {child: parent for parent in all_nodes(tree) for child in ast.iter_child_nodes(parent)}
 
 
 def _read_above(classes: Classes, one: Class) -> Iterator[tuple[str, int]]:
@@ -142,7 +143,7 @@ def _patterns(workspace: Workspace) -> set[str]:
     for path in workspace.files():
         data = workspace.read(path) if path.endswith(".py") else None
         tree = parsed(data) if data is not None and _READ.search(data) else None
-        for each in ast.walk(tree) if tree is not None else ():
+        for each in all_nodes(tree) if tree is not None else ():
             if isinstance(each, _FUNCTIONS) and any(_is_class_name(node) for node in ast.walk(each)):
                 patterns |= {pattern for _, _, pattern in asked_names(ast.Module([each], []))}
                 made = (node for node in ast.walk(each) if isinstance(node, ast.BinOp | ast.JoinedStr | ast.Call))

@@ -12,6 +12,7 @@ from khepri.edits.python.class_bodies import replace_names
 from khepri.edits.python.found_calls import classes_below
 from khepri.edits.python.inline_calls import end_of
 from khepri.edits.python.namesakes import Namesakes
+from khepri.edits.python.trees import all_nodes, tree_of
 from khepri.edits.refusal import EditRefusedError
 from khepri.edits.workspace import Workspace
 from khepri.repo.text import text_or_nothing
@@ -44,7 +45,7 @@ def with_class_patterns(workspace: Workspace, changes: ChangeSet, target: Target
             continue
         text = text_or_nothing(data)
         try:
-            tree = ast.parse(text)
+            tree = tree_of(text)
         except (SyntaxError, ValueError, RecursionError):
             continue
         places = [
@@ -66,7 +67,7 @@ def is_pattern_keyword(text: str, place: int, name: str) -> bool:
     start = text.rfind("\n", 0, place) + 1
     where = text.count("\n", 0, place) + 1, len(text[start:place].encode())
     try:
-        tree = ast.parse(text)
+        tree = tree_of(text)
     except (SyntaxError, ValueError, RecursionError):
         return False
     return any((each.lineno, each.col_offset) == where for _, each in _keywords(tree, text, name))
@@ -75,7 +76,7 @@ def is_pattern_keyword(text: str, place: int, name: str) -> bool:
 def _keywords(tree: ast.Module, text: str, name: str) -> Iterator[tuple[ast.MatchClass, ast.Name]]:
     """Yield the class patterns that look at an attribute, each with the place of its name."""
     lines = text.split("\n")
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         if not isinstance(node, ast.MatchClass):
             continue
         for attribute, pattern in zip(node.kwd_attrs, node.kwd_patterns, strict=True):
@@ -90,7 +91,7 @@ def _listed(tree: ast.Module, text: str, classes: Collection[str], name: str) ->
     """Return where lists of names in some classes hold an attribute."""
     lines = text.split("\n")
     found = []
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         if not isinstance(node, ast.ClassDef) or node.name not in classes:
             continue
         for statement in node.body:

@@ -12,6 +12,7 @@ from khepri.edits.change import ChangeSet
 from khepri.edits.locate import Target
 from khepri.edits.python.class_relations import Class, Classes, Relative
 from khepri.edits.python.imports import Modules, bindings_of, parsed
+from khepri.edits.python.trees import all_nodes
 from khepri.edits.rename.rename_notes import shown
 from khepri.edits.workspace import Workspace
 
@@ -61,7 +62,7 @@ def notes_on_composed(
 
 def asked_names(tree: ast.Module) -> Iterator[tuple[ast.expr, ast.expr | None, str]]:
     """Yield where an attribute is asked for by a composed name: the place, of what, and the pattern of the name."""
-    for scope in (node for node in ast.walk(tree) if isinstance(node, (ast.Module, *_FUNCTIONS))):
+    for scope in (node for node in all_nodes(tree) if isinstance(node, (ast.Module, *_FUNCTIONS))):
         composed = {
             name.id: pattern
             for node in ast.walk(scope)

@@ -13,6 +13,7 @@ from khepri.edits.python.enum_texts import MAPPINGS, is_enum_member, is_name_rea
 from khepri.edits.python.imports import parsed
 from khepri.edits.python.known_objects import named_classes
 from khepri.edits.python.reflection import Owners
+from khepri.edits.python.trees import all_nodes
 from khepri.edits.rename.rename_notes import shown
 from khepri.edits.workspace import Workspace
 
@@ -81,7 +82,7 @@ class _Uses:
         Args:
             owner: The bare name of the enum, for annotations in quotes.
         """
-        for node in ast.walk(self._tree):
+        for node in all_nodes(self._tree):
             match node:
                 case ast.arg(arg=name, annotation=said) | ast.FunctionDef(name=name, returns=said):
                     names, value = [name], None
@@ -109,7 +110,7 @@ class _Uses:
     def lookups(self) -> Iterator[int]:
         """Yield the lines where a member is asked for by a name that is not written there."""
         literal = set()
-        for node in ast.walk(self._tree):
+        for node in all_nodes(self._tree):
             match node:
                 case ast.Subscript(value=asked, slice=key):
                     is_written = isinstance(key, ast.Constant)
@@ -127,7 +128,7 @@ class _Uses:
                 literal |= {asked} if is_written else set()
             elif isinstance(node, ast.Subscript) and not is_written and self._has(asked):
                 yield node.lineno
-        for node in ast.walk(self._tree):
+        for node in all_nodes(self._tree):
             if isinstance(node, ast.Attribute) and node.attr in MAPPINGS and node not in literal:
                 if self._has(node.value):
                     yield node.lineno
@@ -141,14 +142,14 @@ class _Uses:
         """
         members = {id(each) for each in self._looped()}
         typed, unsaid, compared = named_classes(self._tree), _unsaid(self._tree) if has_enum else set(), set()
-        for node in ast.walk(self._tree):
+        for node in all_nodes(self._tree):
             match node:
                 # Texts that are compared are told where they stand, and those of the enum are renamed.
                 case ast.Compare(left=ast.Attribute() as left, comparators=others) if all(map(_is_written, others)):
                     compared.add(left)
                 case ast.Match(subject=ast.Attribute() as subject):
                     compared.add(subject)
-        for node in ast.walk(self._tree):
+        for node in all_nodes(self._tree):
             if not isinstance(node, ast.Attribute) or not is_name_read(node) or node in compared:
                 continue
             match node.value:
@@ -163,7 +164,7 @@ class _Uses:
 
     def twins(self, old: str, new: str, classes: Classes, one: Class) -> Iterator[int]:
         """Yield the lines that ask the enum for an attribute that is spelt like the member, but in other letters."""
-        for node in ast.walk(self._tree):
+        for node in all_nodes(self._tree):
             match node:
                 case ast.Attribute(value=asked, attr=attr) if attr.lower() == old.lower() and attr not in (old, new):
                     if self._has(asked) and not classes.has(one, attr):
@@ -175,7 +176,7 @@ class _Uses:
 
     def _looped(self) -> Iterator[ast.Name]:
         """Yield the variables of loops over the enum where they are read."""
-        for node in ast.walk(self._tree):
+        for node in all_nodes(self._tree):
             if not isinstance(node, _LOOPS):
                 continue
             loops = [node] if isinstance(node, ast.For | ast.AsyncFor) else node.generators
@@ -191,7 +192,7 @@ class _Uses:
 
 def _unsaid(tree: ast.Module) -> set[str]:
     """Return the parameters without an annotation."""
-    return {each.arg for each in ast.walk(tree) if isinstance(each, ast.arg) and each.annotation is None}
+    return {each.arg for each in all_nodes(tree) if isinstance(each, ast.arg) and each.annotation is None}
 
 
 def _is_written(node: ast.expr) -> bool:

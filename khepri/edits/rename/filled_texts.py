@@ -10,6 +10,7 @@ from itertools import zip_longest
 
 from khepri.edits.change import ChangeSet
 from khepri.edits.python.imports import parsed
+from khepri.edits.python.trees import all_nodes
 from khepri.edits.rename.rename_notes import shown
 from khepri.edits.workspace import Workspace
 
@@ -57,13 +58,13 @@ def notes_on_shown(changes: ChangeSet, new: str) -> tuple[str, ...]:
 
 
 def _pieces(tree: ast.Module | None) -> Iterator[ast.Constant]:
-    for node in ast.walk(tree) if tree is not None else ():
+    for node in all_nodes(tree) if tree is not None else ():
         if isinstance(node, ast.JoinedStr):
             yield from (each for each in node.values if isinstance(each, ast.Constant))
 
 
 def _gives(tree: ast.Module, name: str) -> bool:
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         match node:
             case ast.Call(func=ast.Attribute(attr="format" | "substitute" | "safe_substitute"), keywords=given):
                 if any(each.arg == name for each in given):
@@ -79,7 +80,7 @@ def _filled(tree: ast.Module, name: str, *, has_apart: bool) -> Iterator[int]:
     attribute = re.compile(rf"\{{[^{{}}]*\.{word}(?=[.\[!:}}])")
     old_style, dollar = re.compile(rf"%\({word}\)"), re.compile(rf"\$(?:{word}\b|\{{{word}\}})")
     mocked = re.compile(rf"(?:\w+\.)*{word}(?:\.\w+)*\.(?:return_value|side_effect)")
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text)), attr="format"), keywords=given):
                 is_open = any(each.arg is None for each in given)

@@ -9,6 +9,7 @@ from khepri.edits.change import ChangeSet
 from khepri.edits.python.bare_names import bare_name
 from khepri.edits.python.imports import Modules, bindings_of, parsed
 from khepri.edits.python.package_names import PackageNames
+from khepri.edits.python.trees import all_nodes
 from khepri.edits.rename.rename_notes import shown
 from khepri.edits.workspace import Workspace
 
@@ -71,7 +72,7 @@ def notes_on_aliased(workspace: Workspace, changes: ChangeSet, name: str) -> lis
     for path in workspace.files() if lost else ():
         data = workspace.read(path) if path.endswith(".py") else None
         tree = parsed(data) if data is not None and name.encode() in data else None
-        for node in ast.walk(tree) if tree is not None else ():
+        for node in all_nodes(tree) if tree is not None else ():
             match node:
                 case ast.Import(names=found) if any(each.asname and each.name in lost for each in found):
                     places.append(f"{path}:{node.lineno}")
@@ -82,8 +83,8 @@ def notes_on_aliased(workspace: Workspace, changes: ChangeSet, name: str) -> lis
 
 def _handed(tree: ast.Module, imported: dict[str, str], module: str) -> Iterator[int]:
     """Yield the lines where a module is a value, and not only what has the attribute behind the dot."""
-    taken = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    for parent in ast.walk(tree):
+    taken = {node.arg for node in all_nodes(tree) if isinstance(node, ast.arg)}
+    for parent in all_nodes(tree):
         if isinstance(parent, ast.Attribute | ast.Expr):
             continue
         called = parent.func if isinstance(parent, ast.Call) else None
@@ -98,7 +99,7 @@ def _handed(tree: ast.Module, imported: dict[str, str], module: str) -> Iterator
 
 def _asked(tree: ast.Module, imported: dict[str, str], name: str) -> Iterator[int]:
     """Yield the lines where an attribute of a name is read of what is no import and no object of the class around."""
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         if isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Load):
             root: ast.expr = node.value
             while isinstance(root, ast.Attribute):

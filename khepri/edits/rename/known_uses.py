@@ -13,6 +13,7 @@ from khepri.edits.locate import Target
 from khepri.edits.python.class_relations import Class, Classes
 from khepri.edits.python.imports import parsed
 from khepri.edits.python.known_objects import named_classes
+from khepri.edits.python.trees import all_nodes
 from khepri.edits.workspace import Workspace
 
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -63,7 +64,7 @@ class KnownUses:
         starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
         said = self._said(path, tree)
         found = set()
-        for node in ast.walk(tree):
+        for node in all_nodes(tree):
             if isinstance(node, ast.Attribute) and node.attr == self._name:
                 makers = _makers(tree, node.value)
                 if node in said or (makers and all(self._classes.meant(path, each) is not None for each in makers)):
@@ -76,7 +77,7 @@ class KnownUses:
         typed = _typed(tree, self._name)
         found = {node for node, written in typed if self._classes.meant(path, written) is not None}
         found |= set(_on_super(tree, self._name))
-        for node in ast.walk(tree):
+        for node in all_nodes(tree):
             if isinstance(node, ast.Attribute) and node.attr == self._name:
                 maker = node.value.func if isinstance(node.value, ast.Call) else node.value
                 is_own = isinstance(maker, ast.Name) and maker.id in ("self", "cls")
@@ -96,7 +97,7 @@ class KnownUses:
         said = self._said(path, tree)
         left = {node.lineno for node in ast.walk(then) if isinstance(node, ast.Attribute) and node.attr == self._name}
         found = set()
-        for node in ast.walk(tree):
+        for node in all_nodes(tree):
             if isinstance(node, ast.Attribute) and node.attr == self._name and node.lineno not in left:
                 if node not in said:
                     found.add(node.lineno)
@@ -106,7 +107,7 @@ class KnownUses:
         """Return the lines with uses that are left on what several classes make, one of them with the member."""
         tree = parsed(after.encode()) or ast.Module([], [])
         found = set()
-        for node in ast.walk(tree):
+        for node in all_nodes(tree):
             if isinstance(node, ast.Attribute) and node.attr == self._name:
                 made = {self._classes.meant(path, each) for each in _makers(tree, node.value)}
                 if len(made) > 1 and made & self._below_owners():
@@ -139,7 +140,7 @@ def _makers(tree: ast.Module, value: ast.expr) -> set[str]:
             kinds = (ast.ClassDef,)
         case _:
             return set()
-    around = [each for each in ast.walk(tree) if isinstance(each, kinds) and _holds(each, value)]
+    around = [each for each in all_nodes(tree) if isinstance(each, kinds) and _holds(each, value)]
     found: set[str] = set()
     for node in ast.walk(around[-1] if around else tree):
         if isinstance(node, ast.Assign) and ast.unparse(value) in map(ast.unparse, node.targets):
@@ -153,7 +154,7 @@ def _holds(node: ast.AST, inner: ast.expr) -> bool:
 
 
 def _on_super(tree: ast.Module, name: str) -> Iterator[ast.Attribute]:
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         match node:
             case ast.Attribute(attr=found, value=ast.Call(func=ast.Name(id="super"))) if found == name:
                 yield node
@@ -162,7 +163,7 @@ def _on_super(tree: ast.Module, name: str) -> Iterator[ast.Attribute]:
 def _typed(tree: ast.Module, name: str) -> Iterator[tuple[ast.Attribute, str]]:
     """Yield the uses of an attribute on a name, each with what the class of the object is called there."""
     classes = named_classes(tree)
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         if isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.value, ast.Name):
             if node.value in classes:
                 yield node, classes[node.value]

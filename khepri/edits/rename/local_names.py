@@ -8,6 +8,7 @@ from khepri.edits.change import ChangeSet
 from khepri.edits.locate import Source, Target
 from khepri.edits.python.quoted_types import places_in
 from khepri.edits.python.rope_project import RopeProject
+from khepri.edits.python.trees import tree_of
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.workspace import Workspace
 
@@ -81,7 +82,7 @@ def notes_on_local(target: Target) -> tuple[str, ...]:
 def _functions(source: Source, owner: str) -> list[_Function]:
     """Return the functions of a file that have a name, or one that ends in it."""
     try:
-        tree = ast.parse(source.text)
+        tree = tree_of(source.text)
     except (SyntaxError, ValueError, RecursionError):
         return []
     named = [*_named(tree, "")]

@@ -18,6 +18,7 @@ from khepri.edits.python.inline_calls import end_of
 from khepri.edits.python.namesakes import Namesakes
 from khepri.edits.python.overloads import definitions_of_one
 from khepri.edits.python.passed_keys import may_pass
+from khepri.edits.python.trees import all_nodes, tree_of
 from khepri.edits.refusal import EditRefusedError
 from khepri.edits.rename.own_calls import OwnCalls
 from khepri.edits.rename.rename_notes import shown
@@ -79,7 +80,7 @@ def forwarding(workspace: Workspace, changes: ChangeSet, target: Target, name: s
     """Return a note that names the calls of a function that pass ``**`` on, whatever is among it."""
     found: list[str] = []
     for path, _, tree, meant in _files(workspace, changes, target):
-        calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+        calls = (node for node in all_nodes(tree) if isinstance(node, ast.Call))
         named = (
             each for each in calls if isinstance(each.func, ast.Name | ast.Attribute) and end_of(each.func) in meant
         )
@@ -116,7 +117,7 @@ def with_partials(workspace: Workspace, changes: ChangeSet, target: Target, old:
 
 
 def _partials(tree: ast.Module, meant: set[tuple[int, int]], name: str) -> Iterator[ast.keyword]:
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         match node:
             case ast.Call(func=ast.Name(id=called) | ast.Attribute(attr=called), args=[first, *_], keywords=keywords):
                 if called in _PARTIAL and end_of(first) in meant:
@@ -143,7 +144,7 @@ def _files(
             continue
         text = text_or_nothing(data)
         try:
-            yield path, text, ast.parse(text), set(namesakes.places(path))
+            yield path, text, tree_of(text), set(namesakes.places(path))
         except (SyntaxError, ValueError, RecursionError):
             continue
 
@@ -155,7 +156,7 @@ def _is_passed(workspace: Workspace, changes: ChangeSet, name: str) -> bool:
     for path in workspace.files():
         data = after[path] if path in after else workspace.read(path) if path.endswith(".py") else None
         tree = parsed(data) if data is not None and path.endswith(".py") and written.search(data) else None
-        if tree is not None and any(isinstance(node, ast.keyword) and node.arg == name for node in ast.walk(tree)):
+        if tree is not None and any(isinstance(node, ast.keyword) and node.arg == name for node in all_nodes(tree)):
             return True
     return False
 
@@ -168,7 +169,7 @@ def _on_variables(workspace: Workspace, changes: ChangeSet, name: str) -> list[s
     for path in workspace.files():
         data = after[path] if path in after else workspace.read(path) if path.endswith(".py") else None
         tree = parsed(data) if data is not None and path.endswith(".py") and written.search(data) else None
-        functions = (each for each in ast.walk(tree) if isinstance(each, _FUNCTIONS)) if tree is not None else ()
+        functions = (each for each in all_nodes(tree) if isinstance(each, _FUNCTIONS)) if tree is not None else ()
         for function in functions:
             inside = [*ast.walk(function)]
             bound = {each.arg for each in inside if isinstance(each, ast.arg)}
@@ -199,7 +200,7 @@ def _names(call: ast.Call, name: str) -> bool:
 def _super_calls(tree: ast.Module, target: Target, name: str) -> list[int]:
     """Return the lines where classes below the one of a constructor pass ``**`` to it."""
     owner = target.symbol.rpartition(".")[0].rpartition(".")[2]
-    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    classes = [node for node in all_nodes(tree) if isinstance(node, ast.ClassDef)]
     below = {owner}
     while new := {each.name for each in classes if below & {_last(base) for base in each.bases}} - below:
         below |= new
@@ -218,7 +219,7 @@ def _last(node: ast.expr) -> str:
 
 def _with_parents(tree: ast.Module) -> Iterator[tuple[ast.AST, ast.AST]]:
     """Yield each node with what it stands in, which for what is passed by name is the call."""
-    for parent in ast.walk(tree):
+    for parent in all_nodes(tree):
         for node in ast.iter_child_nodes(parent):
             if isinstance(node, ast.keyword):
                 yield node.value, parent

@@ -13,6 +13,7 @@ from functools import cached_property
 
 from khepri.edits.python.imports import module_of
 from khepri.edits.python.mentions import public_names, quoted_names
+from khepri.edits.python.trees import all_nodes
 from khepri.edits.refusal import EditRefusedError, Refusal
 
 _Edit = tuple[int, int, str]
@@ -65,7 +66,7 @@ class ModuleUses:
     def bindings(self) -> dict[str, set[str]]:
         """What each imported name may stand for, dotted."""
         found: dict[str, set[str]] = defaultdict(set)
-        for node in ast.walk(self._tree):
+        for node in all_nodes(self._tree):
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     root = alias.name.partition(".")[0]
@@ -79,8 +80,8 @@ class ModuleUses:
     def imported(self) -> frozenset[str]:
         """Every module and every name of a module that is imported, dotted."""
         plain = {
-            alias.name for node in ast.walk(self._tree) if isinstance(node, ast.Import) for alias in node.names
-        } | {module_of(node, self._package) for node in ast.walk(self._tree) if isinstance(node, ast.ImportFrom)}
+            alias.name for node in all_nodes(self._tree) if isinstance(node, ast.Import) for alias in node.names
+        } | {module_of(node, self._package) for node in all_nodes(self._tree) if isinstance(node, ast.ImportFrom)}
         return frozenset(plain.union(*self.bindings.values()) if self.bindings else plain)
 
     @cached_property
@@ -92,7 +93,7 @@ class ModuleUses:
     def made(self) -> frozenset[str]:
         """The names that are bound by anything but an import."""
         found: set[str] = set()
-        for node in ast.walk(self._tree):
+        for node in all_nodes(self._tree):
             match node:
                 case ast.Name(ctx=ast.Store() | ast.Del()):
                     found.add(node.id)
@@ -111,15 +112,15 @@ class ModuleUses:
     @cached_property
     def read(self) -> frozenset[str]:
         """The bare names that are read."""
-        return frozenset(node.id for node in ast.walk(self._tree) if isinstance(node, ast.Name))
+        return frozenset(node.id for node in all_nodes(self._tree) if isinstance(node, ast.Name))
 
     @cached_property
     def strings(self) -> tuple[tuple[int, str], ...]:
         """Line and value of every text, docstrings left out."""
-        prose = {id(node.value) for node in ast.walk(self._tree) if isinstance(node, ast.Expr)}
+        prose = {id(node.value) for node in all_nodes(self._tree) if isinstance(node, ast.Expr)}
         return tuple(
             (node.lineno, node.value)
-            for node in ast.walk(self._tree)
+            for node in all_nodes(self._tree)
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose
         )
 
@@ -168,7 +169,7 @@ class ModuleUses:
             return None
         aliases = (
             name
-            for node in ast.walk(self._tree)
+            for node in all_nodes(self._tree)
             if isinstance(node, ast.Import | ast.ImportFrom)
             for name in node.names
         )
@@ -177,7 +178,7 @@ class ModuleUses:
         if bare in quoted_names(self.text) or (">>>" in self.text and f"{bare}." in self.text):
             return None
         edits = []
-        for node in ast.walk(self._tree):
+        for node in all_nodes(self._tree):
             if isinstance(node, ast.Global | ast.Nonlocal) and bare in node.names:
                 return None
             if isinstance(node, ast.Name) and node.id == bare:
@@ -189,7 +190,7 @@ class ModuleUses:
 
     def _imports(self, *, keeps_name: bool) -> list[_Edit]:
         edits: list[_Edit] = []
-        for node in ast.walk(self._tree):
+        for node in all_nodes(self._tree):
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     if alias.name == self._module.old:
@@ -237,7 +238,7 @@ class ModuleUses:
 
     def _chains(self) -> Iterator[tuple[ast.Attribute, str, bool]]:
         """Yield what ends in the bare name behind a dot: what it may mean, dotted, and if it can mean nothing else."""
-        for node in ast.walk(self._tree):
+        for node in all_nodes(self._tree):
             if not isinstance(node, ast.Attribute) or node.attr != self._module.bare:
                 continue
             parts, value = [node.attr], node.value

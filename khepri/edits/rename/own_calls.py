@@ -12,6 +12,7 @@ from khepri.edits.python.imports import parsed
 from khepri.edits.python.inline_calls import end_of
 from khepri.edits.python.namesakes import Namesakes
 from khepri.edits.python.passed_keys import may_pass
+from khepri.edits.python.trees import all_nodes
 from khepri.edits.refusal import EditRefusedError
 from khepri.edits.rename.rename_notes import shown
 from khepri.edits.workspace import Workspace
@@ -47,7 +48,7 @@ class OwnCalls:
         for path in self._files.files():
             data = self._files.read(path) if path.endswith(".py") else None
             tree = parsed(data) if data is not None and _OWN.search(data) else None
-            for node in ast.walk(tree) if tree is not None else ():
+            for node in all_nodes(tree) if tree is not None else ():
                 if isinstance(node, ast.Call) and _is_own(node.func):
                     if self._classes.around(path, node.lineno) in wanted:
                         yield path, node
@@ -73,7 +74,7 @@ def notes_on_made(workspace: Workspace, changes: ChangeSet, target: Target, new:
     for path in named.paths:
         data = after[path] if path in after else workspace.read(path)
         tree, ends = parsed(data or b"") or ast.Module([], []), named.places(path)
-        calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and end_of(node.func) in ends)
+        calls = (node for node in all_nodes(tree) if isinstance(node, ast.Call) and end_of(node.func) in ends)
         places |= {f"{path}:{call.lineno}" for call in calls if may_pass(call, target.name)}
     if not places:
         return ()

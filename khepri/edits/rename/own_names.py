@@ -10,6 +10,7 @@ from khepri.edits.python.bare_names import called_name
 from khepri.edits.python.imports import parsed
 from khepri.edits.python.inline_calls import end_of
 from khepri.edits.python.namesakes import Namesakes
+from khepri.edits.python.trees import all_nodes, tree_of
 from khepri.edits.rename.class_names import NAMES, is_shown, parents_in
 from khepri.edits.rename.rename_notes import shown
 from khepri.edits.workspace import Workspace
@@ -31,7 +32,7 @@ def notes_on_own_name(workspace: Workspace, target: Target, new: str) -> tuple[s
     for path in workspace.files() if called else ():
         data = workspace.read(path) if path.endswith(".py") else None
         tree = parsed(data) if data is not None and reading.search(data) else None
-        for node in ast.walk(tree) if tree is not None else ():
+        for node in all_nodes(tree) if tree is not None else ():
             if isinstance(node, (*_FUNCTIONS, ast.ClassDef)) and node.name in called:
                 if (line := _reads_name(node)) is not None:
                     notes.append(
@@ -52,7 +53,7 @@ def _handed_to(workspace: Workspace, target: Target) -> tuple[set[str], list[str
         listed: set[str] = set()
         """The variables that list it."""
         lists: set[ast.AST] = set()
-        for node in ast.walk(tree):
+        for node in all_nodes(tree):
             if not isinstance(node, ast.Name | ast.Attribute) or end_of(node) not in ends:
                 continue
             match parent := parent_of[node]:
@@ -64,7 +65,7 @@ def _handed_to(workspace: Workspace, target: Target) -> tuple[set[str], list[str
                     lists.add(parent)
                     if isinstance(made := parent_of[parent], ast.Assign):
                         listed |= {each.id for each in made.targets if isinstance(each, ast.Name)}
-        for loop in ast.walk(tree):
+        for loop in all_nodes(tree):
             if isinstance(loop, ast.For | ast.comprehension) and isinstance(loop.target, ast.Name):
                 if loop.iter in lists or (isinstance(loop.iter, ast.Name) and loop.iter.id in listed):
                     inside = loop if isinstance(loop, ast.For) else parent_of[loop]
@@ -84,10 +85,10 @@ def _read_of(names: Collection[str], inside: ast.AST, parent_of: Mapping[ast.AST
 def _given_to(target: Target) -> Iterator[str]:
     """Yield what decorates a definition, or makes the value of an attribute of a class."""
     try:
-        tree = ast.parse(target.source.text)
+        tree = tree_of(target.source.text)
     except (SyntaxError, ValueError, RecursionError):
         return
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         if not target.start_line <= getattr(node, "lineno", 0) <= target.end_line:
             continue
         match node:

@@ -11,6 +11,7 @@ from khepri.edits.python.calls import parameters_of
 from khepri.edits.python.class_relations import Class, Classes
 from khepri.edits.python.imports import parsed
 from khepri.edits.python.reflection import Owners
+from khepri.edits.python.trees import all_nodes
 from khepri.edits.rename.rename_notes import shown
 from khepri.edits.workspace import Workspace
 
@@ -73,7 +74,7 @@ def _trees(workspace: Workspace, wanted: re.Pattern[bytes]) -> Iterator[tuple[st
 
 def _calls(tree: ast.Module) -> Iterator[tuple[ast.Call, str]]:
     """Yield the calls with the last word of what is called."""
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         match node:
             case ast.Call(func=ast.Name(id=called) | ast.Attribute(attr=called)):
                 yield node, called
@@ -92,7 +93,7 @@ def _is_made_with(classes: Classes, one: Class, name: str) -> bool:
 
 def _setting(tree: ast.Module) -> Iterator[tuple[ast.Call, ast.expr]]:
     """Yield where attributes are set by names that are not written there, each with what has them."""
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         match node:
             case ast.Call(func=ast.Name(id="setattr"), args=[owner, ast.Name(), _]):
                 yield node, owner
@@ -108,7 +109,7 @@ def _setting(tree: ast.Module) -> Iterator[tuple[ast.Call, ast.expr]]:
 
 def _taking_any(tree: ast.Module, name: str) -> Iterator[str]:
     """Yield the functions that take anything by ``**``, and not this name by itself."""
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.args.kwarg is not None:
             if name not in parameters_of(node):
                 yield node.name

@@ -18,6 +18,7 @@ from khepri.edits.locate import Target, find_target
 from khepri.edits.python.found_calls import is_builder
 from khepri.edits.python.imports import Modules, bindings_of, parsed, star_passers, star_sources
 from khepri.edits.python.signature import Definition
+from khepri.edits.python.trees import all_nodes
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename.rename_notes import shown
 from khepri.edits.workspace import Workspace
@@ -120,7 +121,7 @@ class SplitImports:
         return sorted(
             f"{path}:{node.lineno}"
             for path in self.paths
-            for node in ast.walk(self._trees[path])
+            for node in all_nodes(self._trees[path])
             if isinstance(node, ast.Attribute) and node.attr == name
         )
 
@@ -145,7 +146,7 @@ class SplitImports:
                 names |= {name for name, found in sources.items() if found & reached}
                 called[path] = [
                     node
-                    for node in ast.walk(self._trees[path])
+                    for node in all_nodes(self._trees[path])
                     if isinstance(node, ast.Call) and _is_call_of(node.func, names, sources, reached)
                 ]
             if len(reached) == before:
@@ -179,7 +180,7 @@ class SplitImports:
             several: dict[str, set[str]] = {}
             for each in self._bound[path]:
                 several.setdefault(each.name, set()).add(each.source)
-            for node in ast.walk(tree):
+            for node in all_nodes(tree):
                 match node:
                     case ast.Attribute(value=ast.Name(id=of), attr=found) if found == name:
                         sources = several.get(of, set())

@@ -12,6 +12,7 @@ from khepri.edits.locate import Target
 from khepri.edits.python.class_bodies import replace_names
 from khepri.edits.python.imports import Modules, bindings_of
 from khepri.edits.python.mentions import rename_mentions
+from khepri.edits.python.trees import all_nodes, tree_of
 from khepri.edits.workspace import Workspace
 from khepri.repo.text import text_or_nothing
 
@@ -38,7 +39,7 @@ def with_stubs(workspace: Workspace, changes: ChangeSet, target: Target, new: st
 
 def _renamed(text: str, package: str, home: str, target: Target, new: str, *, is_beside: bool) -> str:
     try:
-        tree = ast.parse(text)
+        tree = tree_of(text)
     except (SyntaxError, ValueError, RecursionError):
         return text
     old = target.name
@@ -46,7 +47,7 @@ def _renamed(text: str, package: str, home: str, target: Target, new: str, *, is
         return replace_names(text, _members(tree, target.symbol, text), new) if is_beside else text
     is_imported = bindings_of(tree, package).get(old) == f"{home}.{old}"
     places = []
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         if isinstance(node, ast.Name) and node.id == old and (is_beside or is_imported):
             places.append(node)
         elif isinstance(node, ast.alias) and node.name == old and is_imported:

@@ -10,6 +10,7 @@ from itertools import accumulate
 from typing import Final
 
 from khepri.edits.python.inline_names import COMPREHENSIONS, SCOPES, bound_in, top_level_names
+from khepri.edits.python.trees import tree_of
 
 _GIVEN: Final = frozenset(dir(builtins))
 _OWN: Final = frozenset({"self", "cls"})
@@ -29,7 +30,7 @@ def shadowed_names(text: str, match_of: Callable[[int], int | None], brought: Co
         brought: The words of the replacement that the pattern has not as well: those mean the same in its place.
     """
     try:
-        tree = ast.parse(text)
+        tree = tree_of(text)
     except (SyntaxError, ValueError, RecursionError):
         return {}
     lines = text.replace("\r\n", " \n").replace("\r", "\n").split("\n")

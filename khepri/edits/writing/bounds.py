@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from khepri.edits.locate import Target
+from khepri.edits.python.trees import all_nodes, tree_of
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.shortening import asks_for_less
 from khepri.edits.writing.around import refuse_outside
@@ -160,7 +161,7 @@ def _refuse_more_than_comments(target: Target, new_text: str) -> None:
     path, old_text = target.source.path, target.source.text
     if path.endswith(_PYTHON):
         try:
-            old, new = (ast.dump(_without_docstrings(ast.parse(text))) for text in (old_text, new_text))
+            old, new = (ast.dump(_without_docstrings(tree_of(text))) for text in (old_text, new_text))
         except (SyntaxError, ValueError, RecursionError):
             return
         is_same = old == new
@@ -175,7 +176,7 @@ def _refuse_more_than_comments(target: Target, new_text: str) -> None:
 
 
 def _without_docstrings(tree: ast.Module) -> ast.Module:
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         if not isinstance(node, ast.Module | _Defined):
             continue
         if ast.get_docstring(node, clean=False) is not None:

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from khepri.edits.change import ChangeSet
 from khepri.edits.patch import patch_text
+from khepri.edits.python.trees import kept_trees
 from khepri.edits.refusal import EditRefusedError
 from khepri.edits.workspace import Workspace
 from khepri.errors import ToolError
@@ -66,7 +67,8 @@ def _do(bench: Workbench, operation: Operation, root: Path, broken: tuple[str, .
     started_s = time.perf_counter()
     name = bench.package.name
     try:
-        done = operation.perform(Workspace(Repository.open(root)))
+        with kept_trees():
+            done = operation.perform(Workspace(Repository.open(root)))
     except (EditRefusedError, ToolError) as error:
         return Result(name, operation, "refused", round(time.perf_counter() - started_s, 1), words=str(error))
     except Exception:  # whatever it is, it is what this looks for
