@@ -24,7 +24,8 @@ def test_all_nodes_are_those_of_the_tree() -> None:
 
 def test_garbage_is_collected_as_before_once_the_work_failed() -> None:
     before = gc.get_threshold()
-    with pytest.raises(SyntaxError), kept_trees():
+    with kept_trees():
         assert gc.get_threshold() != before
+    with pytest.raises(SyntaxError), kept_trees():
         tree_of("def")
     assert gc.get_threshold() == before
