@@ -87,7 +87,7 @@ class Workbench:
         """Run the tests of a copy, up to the first that fails or ``all_of_them``, ``without`` those named."""
         python = self._python if self._python.exists() else Path(sys.executable)
         leave_out = [word for name in without for word in ("--deselect", name)]
-        program = [str(python), "-m", "pytest", "-q", "--no-header", "--tb=short", "-p", "no:cacheprovider"]
+        program = [str(python), "-m", "pytest", "-q", "--no-header", "--tb=short", "-rfE", "-p", "no:cacheprovider"]
         if not all_of_them:
             program.append("-x")
         environment = {name: os.environ[name] for name in ("HOME", "LANG", "PATH", "TMPDIR") if name in os.environ}
