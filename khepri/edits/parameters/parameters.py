@@ -12,15 +12,16 @@ from khepri.edits.change import ChangeSet, change_set
 from khepri.edits.locate import Target, find_python, read_source
 from khepri.edits.parameters.class_keywords import refuse_class_keyword
 from khepri.edits.parameters.decorated_parameters import is_asked_for, places_in_cases, refuse_named
+from khepri.edits.parameters.inferred_calls import InferredCalls
 from khepri.edits.parameters.parameter_docs import with_described
 from khepri.edits.parameters.star_parameters import is_starred, rename_starred
 from khepri.edits.parameters.twin_constructors import refuse_twin
 from khepri.edits.parameters.unresolved_calls import refuse_unresolved, with_unresolved
-from khepri.edits.python.calls import calls_of
 from khepri.edits.python.class_relations import relatives
 from khepri.edits.python.families import family_of
 from khepri.edits.python.found_calls import classes_below, found_calls, found_uses
 from khepri.edits.python.imports import check_imports
+from khepri.edits.python.inference import Inference
 from khepri.edits.python.outside_bases import check_outside_parameter
 from khepri.edits.python.overloads import definitions_of_one
 from khepri.edits.python.passed_keys import passed_places
@@ -49,7 +50,11 @@ def remove_parameter(workspace: Workspace, path: str, symbol: str, name: str) ->
     Raises:
         EditRefusedError: There is no such parameter, it is used, or a call hides what it passes behind ``*`` or ``**``.
     """
-    target = find_python(workspace, path, symbol)
+    with Inference(workspace) as inference:
+        return _removed(workspace, find_python(workspace, path, symbol), name, inference)
+
+
+def _removed(workspace: Workspace, target: Target, name: str, inference: Inference) -> Refactoring:
     _refuse_unknown(target, name)
     refuse_class_keyword(workspace, target, name)
     refuse_twin(workspace, target, name)
@@ -61,7 +66,8 @@ def remove_parameter(workspace: Workspace, path: str, symbol: str, name: str) ->
     ]
     taking = [found for each in family if (found := [one for one in each if name in one.parameter_names])]
     definitions = [one for each in taking for one in each]
-    calls = _removals(workspace, taking, name)
+    inferred = InferredCalls(workspace, target, inference)
+    calls = _removals(workspace, taking, name, inferred)
     edits: dict[str, list[Edit]] = {}
     for (call_path, _), edit in calls.items():
         edits.setdefault(call_path, []).extend([edit] if edit is not None else [])
@@ -81,8 +87,8 @@ def remove_parameter(workspace: Workspace, path: str, symbol: str, name: str) ->
     title = f"remove {name} from {target.label}"
     changes = change_set(title, _edited(workspace, edits).files)
     is_named = any(name in each.keywords for each in definitions)
-    notes = refuse_unresolved(workspace, changes, target, name) if is_named else ()
-    notes += _notes_on_places(workspace, definitions[0], name, calls)
+    notes = refuse_unresolved(workspace, changes, target, name, inferred) if is_named else ()
+    notes += _notes_on_places(definitions[0], name, calls, inferred)
     notes += note_on_split_calls(workspace, definitions[0], name)
     notes += (*notes_on_stand_ins(workspace, target), *outside)
     notes += notes_on_loose_uses(workspace, changes, target, name, is_removed=True)
@@ -102,17 +108,23 @@ def _acts(workspace: Workspace, path: str, opening: int, edit: Edit) -> int:
     return text.count("\n", 0, opening) + 1 if is_acting else 0
 
 
-def _removals(workspace: Workspace, family: list[list[Definition]], name: str) -> dict[tuple[str, int], Edit | None]:
+def _removals(
+    workspace: Workspace, family: list[list[Definition]], name: str, inferred: InferredCalls
+) -> dict[tuple[str, int], Edit | None]:
     """Return every call of a family, by its path and its bracket, with what takes an argument out of it.
 
     A call of one method may be one of another as well, by ``super`` for one; it is changed once.
     """
+    firsts = [first for first, *_ in family]
+    classes = {each: classes_below(workspace, each.target) if each.is_method else frozenset() for each in firsts}
+    calls = {each: set(found_calls(workspace, each.target)) for each in firsts}
+    others = inferred.found(besides=set[tuple[str, int]]().union(*calls.values()))
     found: dict[tuple[str, int], Edit | None] = {}
-    for first, *_ in family:
-        classes = classes_below(workspace, first.target) if first.is_method else frozenset()
-        for call_path, opening in found_calls(workspace, first.target):
+    for first in firsts:
+        for call_path, opening in calls[first] | others:
             text = read_source(workspace, call_path).text
-            edit = _argument_removal(call_path, text, opening, name, first, classes)
+            bare = classes[first] if (call_path, opening) not in others else frozenset().union(*classes.values())
+            edit = _argument_removal(call_path, text, opening, name, first, bare)
             if found.setdefault((call_path, opening), edit) != edit:
                 line = text.count("\n", 0, opening) + 1
                 raise EditRefusedError(
@@ -171,7 +183,9 @@ def rename_parameter(workspace: Workspace, path: str, symbol: str, old: str, new
     notes = (*captured, *notes_on_stand_ins(workspace, target), *outside, *note_on_split_calls(workspace, first, old))
     if taking := _taking_by_name(forked, find_python(forked, path, symbol), new):
         meant = {call for each in taking for call in found_calls(forked, each)}
-        changes, unresolved = with_unresolved(workspace, changes, target, (old, new), meant)
+        with Inference(workspace) as inference:
+            inferred = InferredCalls(workspace, target, inference)
+            changes, unresolved = with_unresolved(workspace, changes, target, (old, new), meant, inferred)
         notes += unresolved
         changes = with_partials(workspace, changes, target, old, new)
         notes += notes_on_loose_uses(workspace, changes, target, old, is_removed=False)
@@ -295,19 +309,17 @@ def _place_of(text: str, opening: int, name: str, function: Definition, classes:
 
 
 def _notes_on_places(
-    workspace: Workspace, function: Definition, name: str, known: Collection[tuple[str, int]]
+    function: Definition, name: str, known: Collection[tuple[str, int]], inferred: InferredCalls
 ) -> tuple[str, ...]:
     """Return a note on calls of unknown objects that may pass a parameter by its place, and were left."""
     if not function.is_method or name not in function.positional[1:]:
         return ()
     place = function.positional[1:].index(name)
-    target = function.target
     left = [
-        f"{path}:{call.line}"
-        for path in workspace.files()
-        if path.endswith(".py") and target.name.encode() in (workspace.read(path) or b"")
-        for call in calls_of(read_source(workspace, path).text, target.name)
-        if call.is_method and call.by_place > place and (path, call.opening) not in known
+        f"{source.path}:{call.line}"
+        for source, call in inferred.behind_dots()
+        if call.by_place > place and (source.path, call.opening) not in known
+        if inferred.is_meant(source.path, source.text, call.end) is not False
     ]
     return (f"{shown(left)} may pass {name} by its place, on objects of unknown type: not changed",) if left else ()
 

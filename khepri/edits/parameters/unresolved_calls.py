@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
 from khepri.edits.locate import Target
+from khepri.edits.parameters.inferred_calls import InferredCalls
 from khepri.edits.python.calls import Call, calls_of, definitions_of, parameters_of
 from khepri.edits.python.class_relations import Class, Classes
 from khepri.edits.python.foreign import Foreign
@@ -28,11 +29,16 @@ class _File:
     text: str
     """What is proposed."""
     calls: tuple[Call, ...]
-    """Those that may be of the function."""
+    """Those that may be of the function and pass the parameter by its name."""
 
 
 def with_unresolved(
-    workspace: Workspace, changes: ChangeSet, target: Target, names: tuple[str, str], meant: Collection[tuple[str, int]]
+    workspace: Workspace,
+    changes: ChangeSet,
+    target: Target,
+    names: tuple[str, str],
+    meant: Collection[tuple[str, int]],
+    inferred: InferredCalls,
 ) -> tuple[ChangeSet, tuple[str, ...]]:
     """Return a rename of a parameter with the calls that it has not reached, and notes on those that nobody can tell.
 
@@ -42,18 +48,17 @@ def with_unresolved(
         target: The function.
         names: The old name of the parameter and the new one.
         meant: Path and place of the opening bracket of calls that are known to be of the function, as proposed.
+        inferred: Who is asked about the others.
     """
     old, new = names
-    files = _files(workspace, changes, target)
+    files = _files(workspace, changes, target, old, inferred)
     _, is_unique = _passing(files, target.name, old)
     changed = {change.path: change for change in changes.files}
     unsure = []
     for file in files:
         text = file.text
         for call in sorted(file.calls, key=lambda each: -each.opening):
-            if old not in call.passed:
-                continue
-            is_meant = (file.path, call.opening) in meant
+            is_meant = (file.path, call.opening) in meant or inferred.is_meant(file.path, file.text, call.end) is True
             if not is_meant:
                 unsure.append(f"{file.path}:{call.line}")
             if is_meant or is_unique:
@@ -71,13 +76,15 @@ def with_unresolved(
     return change_set(changes.title, changed.values()), notes
 
 
-def refuse_unresolved(workspace: Workspace, changes: ChangeSet, target: Target, name: str) -> tuple[str, ...]:
+def refuse_unresolved(
+    workspace: Workspace, changes: ChangeSet, target: Target, name: str, inferred: InferredCalls
+) -> tuple[str, ...]:
     """Refuse to remove a parameter that a call still passes by name; return notes where that may be another's.
 
     Raises:
         EditRefusedError: A call would be left, and nothing else takes the parameter.
     """
-    places, is_unique = _passing(_files(workspace, changes, target), target.name, name)
+    places, is_unique = _passing(_files(workspace, changes, target, name, inferred), target.name, name)
     if not places:
         return ()
     if not is_unique:
@@ -91,12 +98,12 @@ def refuse_unresolved(workspace: Workspace, changes: ChangeSet, target: Target, 
 
 def _passing(files: list[_File], function: str, name: str) -> tuple[list[str], bool]:
     """Return the places of the calls that pass a parameter by name, and whether no definition takes it any more."""
-    places = [f"{file.path}:{call.line}" for file in files for call in file.calls if name in call.passed]
+    places = [f"{file.path}:{call.line}" for file in files for call in file.calls]
     taking = (function for file in files for each in definitions_of(file.text, function) if name in parameters_of(each))
     return places, not any(taking)
 
 
-def _files(workspace: Workspace, changes: ChangeSet, target: Target) -> list[_File]:
+def _files(workspace: Workspace, changes: ChangeSet, target: Target, name: str, inferred: InferredCalls) -> list[_File]:
     """Return the Python files that hold the name of a function, with what is proposed for them."""
     changed = {change.path: change for change in changes.files}
     found = []
@@ -113,7 +120,9 @@ def _files(workspace: Workspace, changes: ChangeSet, target: Target) -> list[_Fi
             calls = (
                 each
                 for each in calls_of(text, target.name)
-                if len(text[: each.opening].rstrip()) not in ends
+                if name in each.passed
+                and each.end not in ends
+                and inferred.is_meant(path, text, each.end) is not False
                 and not (is_behind_super(text, each.opening) and _is_beside(classes, target, path, each.line))
             )
             found.append(_File(path, before, after, text, tuple(calls)))

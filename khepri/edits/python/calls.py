@@ -18,8 +18,10 @@ class Call:
 
     line: int
     """From 1."""
+    end: int
+    """Where the name of what is called ends, in characters."""
     opening: int
-    """Where its bracket opens, in characters."""
+    """Where its bracket opens."""
     passed: dict[str, int]
     """The arguments that are passed by name, with the place of each name."""
     by_place: int
@@ -43,8 +45,9 @@ def calls_of(text: str, name: str) -> list[Call]:
         assert node.func.end_lineno is not None
         assert node.func.end_col_offset is not None
         passed = {each.arg: place(each.lineno, each.col_offset) for each in node.keywords if each.arg is not None}
-        opening = text.index("(", place(node.func.end_lineno, node.func.end_col_offset))
-        found.append(Call(node.lineno, opening, passed, len(node.args), isinstance(node.func, ast.Attribute)))
+        end = place(node.func.end_lineno, node.func.end_col_offset)
+        is_method = isinstance(node.func, ast.Attribute)
+        found.append(Call(node.lineno, end, text.index("(", end), passed, len(node.args), is_method))
     return found
 
 

@@ -1,6 +1,6 @@
-"""Tells whose member a use is where the code says what its object is: by an annotation, or by the class that makes it.
+"""Tells whose member a use is: its object is what an annotation says, what makes it, or else what jedi infers.
 
-Nothing is inferred beyond the scope in which a name is bound.
+What the code is said to say here is not inferred beyond the scope in which a name is bound.
 """
 
 import ast
@@ -12,6 +12,7 @@ from typing import Final
 from khepri.edits.locate import Target
 from khepri.edits.python.class_relations import Class, Classes
 from khepri.edits.python.imports import parsed
+from khepri.edits.python.inference import Inference
 from khepri.edits.python.known_objects import named_classes
 from khepri.edits.python.trees import all_nodes
 from khepri.edits.workspace import Workspace
@@ -22,13 +23,20 @@ _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 class KnownUses:
     """The uses of a member on objects of known classes. One thread; for one refactoring."""
 
-    def __init__(self, workspace: Workspace, target: Target, sharing: Collection[tuple[str, str]]) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        target: Target,
+        sharing: Collection[tuple[str, str]],
+        inference: Inference | None = None,
+    ) -> None:
         """Read the Python files; each is parsed when it is asked for.
 
         Args:
             workspace: Where.
             target: The member.
             sharing: Path and qualified name of the classes whose members stand for it.
+            inference: Who is asked where the code does not say it; None for nobody.
         """
         self._classes, self._name = Classes(workspace), target.name
         self._owners = {
@@ -36,6 +44,7 @@ class KnownUses:
             *(Class(*each) for each in sharing),
         }
         self._having: set[Class] | None = None
+        self._inference = inference
         self.ends = cache(self._ends)
         self.said_ends = cache(self._said_ends)
 
@@ -51,7 +60,7 @@ class KnownUses:
             is_other = around is not None and self._classes.inherits(around, self._name)
             named.append((node, around if is_other and around not in self._below_owners() else None))
         for node, one in named:
-            is_meant = self._is_meant(one) if one is not None else None
+            is_meant = self._has_meant(one) if one is not None else None
             if is_meant is not None:
                 row = lines[(node.end_lineno or 1) - 1].encode()[: node.end_col_offset]
                 found[starts[(node.end_lineno or 1) - 1] + len(row.decode())] = is_meant
@@ -114,12 +123,21 @@ class KnownUses:
                     found.add(node.lineno)
         return sorted(found)
 
+    def is_meant(self, path: str, text: str, end: int) -> bool | None:
+        """Tell if a use that ends there is of the member, as the code says or jedi infers; None if neither does."""
+        said = self.ends(path, text)
+        if end in said:
+            return said[end]
+        if self._inference is None:
+            return None
+        return self._inference.is_member_of(self._below_owners(), path, text, end, self._name)
+
     def is_shared(self) -> bool:
         """Tell if another class than those of the member has one of its name."""
         others = (each for each in self._classes.naming(self._name.encode()) if each not in self._below_owners())
         return any(self._classes.member(each, self._name) is not None for each in others)
 
-    def _is_meant(self, one: Class) -> bool | None:
+    def _has_meant(self, one: Class) -> bool | None:
         """Tell if a class has the member, or another one of that name; None if neither."""
         if one in self._below_owners():
             return True

@@ -14,6 +14,7 @@ from khepri.edits.python.class_relations import Classes, relatives, sharing_clas
 from khepri.edits.python.foreign import Foreign
 from khepri.edits.python.hidden_modules import refuse_hidden_modules
 from khepri.edits.python.imports import Modules, check_imports, check_passed_on
+from khepri.edits.python.inference import Inference
 from khepri.edits.python.other_files import note_on_module, note_on_name
 from khepri.edits.python.outside_bases import check_outside
 from khepri.edits.python.overriding import check_no_override
@@ -79,7 +80,10 @@ def rename(workspace: Workspace, path: str, symbol: str, new_name: str) -> Refac
     if local is not None:
         return _renamed_local(workspace, local, new_name)
     target = find_definition_or_variable(source, symbol) if symbol else None
-    return _renamed(workspace, source, None, new_name) if target is None else _in_family(workspace, target, new_name)
+    if target is None:
+        return _renamed(workspace, source, None, new_name)
+    with Inference(workspace) as inference:
+        return _in_family(workspace, target, new_name, inference)
 
 
 def _renamed_local(workspace: Workspace, target: Target, new_name: str) -> Refactoring:
@@ -90,7 +94,7 @@ def _renamed_local(workspace: Workspace, target: Target, new_name: str) -> Refac
     return Refactoring(changes, (*notes, *notes_on_shown(changes, new_name), *notes_on_local(target)))
 
 
-def _in_family(workspace: Workspace, target: Target, new_name: str) -> Refactoring:
+def _in_family(workspace: Workspace, target: Target, new_name: str, inference: Inference) -> Refactoring:
     """Rename a definition, and if it is a member of a class, those that stand for it in other classes."""
     refuse_special(target.name)
     _refuse_same(target.name, new_name)
@@ -99,7 +103,7 @@ def _in_family(workspace: Workspace, target: Target, new_name: str) -> Refactori
     outside = check_outside(classes, target, new_name, others)
     check_no_override(classes, target, new_name, others)
     sharing = sharing_classes(target, others)
-    first = _renamed(workspace, target.source, target, new_name, sharing)
+    first = _renamed(workspace, target.source, target, new_name, sharing, inference)
     forked, changes, notes = workspace.fork(), first.changes, first.notes
     forked.take(changes)
     followed = []
@@ -110,7 +114,7 @@ def _in_family(workspace: Workspace, target: Target, new_name: str) -> Refactori
             if error.reason is Refusal.NO_TARGET:
                 continue  # It is renamed already.
             raise
-        following = _renamed(forked, other.source, other, new_name, sharing)
+        following = _renamed(forked, other.source, other, new_name, sharing, inference)
         forked.take(following.changes)
         # What was left before may be renamed now, so that the last notes are the ones to tell.
         changes, notes = changes.merged(following.changes), following.notes
@@ -142,6 +146,7 @@ def _renamed(
     target: Target | None,
     new_name: str,
     sharing: frozenset[tuple[str, str]] = frozenset(),
+    inference: Inference | None = None,
 ) -> Refactoring:
     old = target.name if target else Modules(workspace).name(source.path).rpartition(".")[2]
     _refuse_same(old, new_name)
@@ -161,7 +166,7 @@ def _renamed(
     inferred: dict[str, None] = {}
     has_arguments = target is not None and target.is_member and is_field(target)
     foreign = Foreign(workspace)
-    known = KnownUses(workspace, target, sharing) if target is not None and target.is_member else None
+    known = KnownUses(workspace, target, sharing, inference) if target is not None and target.is_member else None
 
     @cache
     def foreign_ends(file: str, text: str) -> frozenset[int]:
@@ -197,9 +202,9 @@ def _renamed(
             # An attribute is used behind a dot; alone, it is a variable that rope does not know.
             return False
         if known is not None:
-            ends = known.ends(occurrence.resource.path, occurrence.tools.pymodule.source_code)
-            if place in ends:
-                return ends[place]
+            said = known.is_meant(occurrence.resource.path, occurrence.tools.pymodule.source_code, place)
+            if said is not None:
+                return said
         unsure[at] = None
         return is_meant
 
@@ -216,7 +221,7 @@ def _renamed(
             return
         is_attribute = text[:start].rstrip().endswith(".") and not occurrence.is_in_import_statement()
         if known is not None and is_attribute and not is_private(old):
-            if end not in known.said_ends(file, text):
+            if end not in known.said_ends(file, text) and known.is_meant(file, text, end) is not False:
                 inferred[f"{file}:{occurrence.lineno}"] = None
 
     title = f"rename {old} to {new_name}"

@@ -179,7 +179,7 @@ async def f(maker: Maker):
 
 def g():
     ours().{0}(1)
-    wrapped().{0}(1)
+    wrapped().write(1)
     for maker in ours():
         maker.made().{0}(1)
     maker = Maker()

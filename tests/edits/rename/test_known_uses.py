@@ -104,11 +104,11 @@ FACTORY = PAIR + "def mk(n):\n    if n:\n        return A()\n    return B()\n"
     ],
 )
 def test_what_a_factory_of_several_classes_returns_is_told(tmp_path: Path, factory: str, symbol: str) -> None:
-    uses = "from a import mk\n\nmk(1).go()\nx = mk(0)\nx.go()\n"
+    uses = "from a import mk\n\n\ndef use(n):\n    mk(n).go()\n    x = mk(n)\n    x.go()\n"
     for name, text in {"a.py": factory, "b.py": uses}.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     done = rename(Workspace(Repository.open(tmp_path)), "a.py", symbol, "run")
-    assert "b.py:3, b.py:5 " in "\n".join(done.notes) or ": b.py:3, b.py:5" in "\n".join(done.notes)
+    assert "b.py:5, b.py:7 " in "\n".join(done.notes) or ": b.py:5, b.py:7" in "\n".join(done.notes)
 
 
 def test_what_is_left_on_objects_whose_class_the_code_says_is_not_told(tmp_path: Path) -> None:
