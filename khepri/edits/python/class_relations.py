@@ -5,6 +5,7 @@ of the other. A field or a property may stand for a method, and the other way ro
 """
 
 import ast
+import builtins
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from khepri.edits.workspace import Workspace
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 _STAR: Final = re.compile(rb"\bimport\s*\*")
 _DOTTED: Final = re.compile(r"\w+(\.\w+)*")
+_MADE_OF_FIELDS: Final = re.compile(r"(\w+\.)*(namedtuple|NamedTuple|TypedDict)\(")
 _PRIVATE: Final = re.compile(r"__\w*(?<!__)")
 
 
@@ -57,6 +59,8 @@ class _File:
     classes: dict[str, ast.ClassDef]
     """By their qualified names."""
     imported: dict[str, str]
+    aliases: dict[str, str]
+    """What a name at the top is another one for: ``Old = New``."""
     stars: frozenset[str]
 
 
@@ -170,6 +174,25 @@ class Classes:
                     found.add(f"{imported.get(root, f'builtins.{root}')}.{rest}".rstrip("."))
         return frozenset(found)
 
+    def unfollowed(self, one: Class) -> tuple[str, ...]:
+        """Return the bases of a class, as written, that may be classes of the workspace though nothing says which.
+
+        They are what a call makes, what a variable, a parameter or an attribute holds.
+        """
+        file = self._file(one.path)
+        return tuple(
+            written
+            for written, base in self._written_bases(one)
+            if base is None and not _MADE_OF_FIELDS.match(written) and not self._is_outside(file, written)
+        )
+
+    def _is_outside(self, file: _File, written: str) -> bool:
+        root = written.partition(".")[0] if _DOTTED.fullmatch(written) else ""
+        if root in file.imported:
+            parts = file.imported[root].split(".")
+            return not any(".".join(parts[:length]) in self._modules.paths for length in range(1, len(parts) + 1))
+        return hasattr(builtins, root)
+
     def of_path(self, dotted: str) -> Class | None:
         """Return the class that can be imported by a dotted path; None if it is none of the workspace."""
         return self._of_module(dotted, frozenset())
@@ -234,6 +257,8 @@ class Classes:
         root, _, rest = written.partition(".")
         if root in file.imported:
             return self._of_module(f"{file.imported[root]}.{rest}".rstrip("."), seen)
+        if root in file.aliases:
+            return self._found(path, f"{file.aliases[root]}.{rest}".rstrip("."), seen)
         found = (self._of_module(f"{module}.{written}", seen) for module in sorted(file.stars))
         return next((each for each in found if each is not None), None)
 
@@ -251,7 +276,7 @@ class Classes:
             package = self._modules.package(path)
             classes = dict(_classes(tree, ()))
             stars = star_sources(tree, package) if _STAR.search(data) else frozenset()
-            self._files[path] = _File(package, classes, bindings_of(tree, package), stars)
+            self._files[path] = _File(package, classes, bindings_of(tree, package), _aliases(tree), stars)
         return self._files[path]
 
 
@@ -265,6 +290,19 @@ def _binding_files(workspace: Workspace, name: str) -> dict[str, int]:
         if data is not None and (count := len(binding.findall(data))):
             found[path] = count
     return found
+
+
+def _aliases(tree: ast.Module) -> dict[str, str]:
+    """Return the names that are bound once at the top, each to another dotted name."""
+    bound: dict[str, list[str]] = {}
+    for node in tree.body:
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+            ):
+                bound.setdefault(name, []).append(ast.unparse(value))
+    return {name: written[0] for name, written in bound.items() if len(written) == 1 and _DOTTED.fullmatch(written[0])}
 
 
 def _classes(node: ast.AST, around: tuple[str, ...]) -> Iterator[tuple[str, ast.ClassDef]]:

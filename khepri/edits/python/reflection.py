@@ -30,6 +30,8 @@ _BY_NAME: Final = frozenset(
     "methodcaller".split()
 )
 """What takes the name of an attribute; ``object`` is that of ``mock.patch``."""
+_OF_ANYTHING: Final = frozenset({"attrgetter", "methodcaller"})
+"""What takes names alone; the object comes later."""
 _KEYWORDS: Final = frozenset({"multiple", "configure_mock"})
 """What takes attributes as arguments of their names."""
 
@@ -87,10 +89,10 @@ def named_uses(workspace: Workspace, target: Target, changes: ChangeSet | None =
         for node in all_nodes(tree):
             match node:
                 case ast.Call(func=ast.Name(id=called) | ast.Attribute(attr=called), args=given) if called in _BY_NAME:
-                    beside = given[0] if called not in ("attrgetter", "methodcaller") else None
-                    for each in given[:2]:
+                    takes_object = called not in _OF_ANYTHING
+                    for each in given[:2] if takes_object else given:
                         if isinstance(each, ast.Constant) and each.value == target.name:
-                            is_sure = each is not beside and beside is not None and owners.has(path, tree, beside)
+                            is_sure = takes_object and each is not given[0] and owners.has(path, tree, given[0])
                             yield NamedUse(path, each.lineno, _end_of(each, target.name), is_sure)
                 case ast.Call(func=ast.Name(id=called) | ast.Attribute(attr=called), keywords=named):
                     if called in _KEYWORDS and any(each.arg == target.name for each in named):

@@ -40,6 +40,7 @@ from khepri.edits.rename.rename_notes import is_passed_at, note_on_uses, notes_o
 from khepri.edits.rename.set_names import notes_on_set
 from khepri.edits.rename.split_imports import SplitImports, note_on_split_members
 from khepri.edits.rename.unfollowed import with_mentions, with_other_uses
+from khepri.edits.rename.unfollowed_bases import notes_on_unfollowed
 from khepri.edits.soundness import check_sound
 from khepri.edits.workspace import Workspace
 from khepri.repo.symbols import outline
@@ -123,7 +124,7 @@ def _in_family(workspace: Workspace, target: Target, new_name: str, inference: I
     if followed:
         also = f"{shown(followed)} {'is' if len(followed) == 1 else 'are'} renamed too: an object has one of them"
         notes = (also, *notes)
-    notes = (*notes, *notes_on_look_alikes(classes, target, others))
+    notes = (*notes, *notes_on_look_alikes(classes, target, others), *notes_on_unfollowed(classes, target, others))
     if target.is_member:
         notes = (*notes, *notes_on_filled(workspace, changes, target.name, new_name))
         notes = (*notes, *notes_on_set(workspace, changes, target, new_name))

@@ -61,6 +61,7 @@ def test_a_function_is_renamed_where_a_text_beside_a_module_that_has_it_names_it
         "def f(x):\n    return getattr(x, 'go')\n",
         "from os import path\nsetattr(path, 'go', 1)\n",
         "from p.a import C\nsetattr(C, '''go''', 1)\n",
+        "from operator import attrgetter\nget = attrgetter('a', 'b', 'go')\n",
     ],
 )
 def test_a_text_beside_something_else_stays_and_is_told(tmp_path: Path, use: str) -> None:
@@ -97,6 +98,12 @@ def test_a_module_that_is_loaded_by_a_text_is_told(tmp_path: Path, use: str, lin
     assert any(each.startswith(note) for each in rename(workspace, "p/a.py", "load", "fetch").notes)
     (tmp_path / "p/a.py").write_text(HOME.format("go", "load").replace("VALUE = load()\n", ""), encoding="utf-8")
     assert note in move(Workspace(Repository.open(tmp_path)), "p/a.py", "load", "p/c.py").notes
+
+
+@pytest.mark.parametrize("call", ["object()", "spy(name='go')", "getattr(*pair)", "attrgetter()"])
+def test_a_call_without_names_names_nothing(tmp_path: Path, call: str) -> None:
+    done = rename(workspace_of(tmp_path, f"word = 'go'\nvalue = {call}\n"), "p/a.py", "C.go", "run")
+    assert [each.path for each in done.changes.files] == ["p/a.py"]
 
 
 def test_an_attribute_of_an_import_is_none_of_a_module_that_is_loaded_by_a_text(tmp_path: Path) -> None:
