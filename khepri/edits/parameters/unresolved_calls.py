@@ -13,6 +13,7 @@ from khepri.edits.locate import Target
 from khepri.edits.parameters.inferred_calls import InferredCalls
 from khepri.edits.python.calls import Call, calls_of, definitions_of, parameters_of
 from khepri.edits.python.class_relations import Class, Classes
+from khepri.edits.python.common_names import library_takes
 from khepri.edits.python.foreign import Foreign
 from khepri.edits.python.super_uses import is_behind_super
 from khepri.edits.refusal import EditRefusedError, Refusal
@@ -100,7 +101,8 @@ def _passing(files: list[_File], function: str, name: str) -> tuple[list[str], b
     """Return the places of the calls that pass a parameter by name, and whether no definition takes it any more."""
     places = [f"{file.path}:{call.line}" for file in files for call in file.calls]
     taking = (function for file in files for each in definitions_of(file.text, function) if name in parameters_of(each))
-    return places, not any(taking)
+    is_common = any(library_takes(file.text, function, name) for file in files if file.calls)
+    return places, not is_common and not any(taking)
 
 
 def _files(workspace: Workspace, changes: ChangeSet, target: Target, name: str, inferred: InferredCalls) -> list[_File]:

@@ -10,12 +10,43 @@ from typing import Final
 
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 _SCOPES: Final = (*_FUNCTIONS, ast.Lambda, ast.ClassDef)
+_EXPECTING: Final = ("raises", "assertRaises", "assertRaisesRegex")
 _WRAPPERS: Final = ("Optional", "Final", "ClassVar", "Annotated")
 
 
-def named_classes(tree: ast.Module) -> dict[ast.Name, str]:
+def named_classes(tree: ast.Module) -> dict[ast.expr, str]:
     """Return the names that are read in a file, each with what the class of its object is called there, dotted."""
     return dict(_typed(tree, ()))
+
+
+def caught_objects(tree: ast.Module) -> dict[ast.expr, str]:
+    """Return what tests read of an error that they expect, ``e.value`` or ``e.exception``, each with its class."""
+    found: dict[ast.expr, str] = {}
+    for scope in ast.walk(tree):
+        if isinstance(scope, _FUNCTIONS):
+            for written, name, line in _expected(scope):
+                for node in ast.walk(scope):
+                    match node:
+                        case ast.Attribute(value=ast.Name(id=read), attr="value" | "exception") if read == name:
+                            # A later one of the same name counts from where it stands.
+                            if node.lineno >= line:
+                                found[node] = written
+    return found
+
+
+def _expected(scope: ast.FunctionDef | ast.AsyncFunctionDef) -> list[tuple[str, str, int]]:
+    """Return the classes of the errors that a function expects, each with what it is called there, by their lines."""
+    found = []
+    for node in ast.walk(scope):
+        match node:
+            case ast.withitem(
+                context_expr=ast.Call(
+                    func=ast.Name(id=called) | ast.Attribute(attr=called), args=[expected, *_]
+                ) as call,
+                optional_vars=ast.Name(id=name),
+            ) if called in _EXPECTING and (written := _plain(expected)):
+                found.append((written, name, call.lineno))
+    return sorted(found, key=lambda each: each[2])
 
 
 def _typed(node: ast.AST, scopes: tuple[Mapping[str, str], ...]) -> Iterator[tuple[ast.Name, str]]:

@@ -13,7 +13,7 @@ from khepri.edits.locate import Target
 from khepri.edits.python.class_relations import Class, Classes
 from khepri.edits.python.imports import parsed
 from khepri.edits.python.inference import Inference
-from khepri.edits.python.known_objects import named_classes
+from khepri.edits.python.known_objects import caught_objects, named_classes
 from khepri.edits.python.trees import all_nodes
 from khepri.edits.workspace import Workspace
 
@@ -179,9 +179,8 @@ def _on_super(tree: ast.Module, name: str) -> Iterator[ast.Attribute]:
 
 
 def _typed(tree: ast.Module, name: str) -> Iterator[tuple[ast.Attribute, str]]:
-    """Yield the uses of an attribute on a name, each with what the class of the object is called there."""
-    classes = named_classes(tree)
+    """Yield the uses of an attribute on a name or a caught error, each with what the class of the object is called."""
+    classes = {**named_classes(tree), **caught_objects(tree)}
     for node in all_nodes(tree):
-        if isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.value, ast.Name):
-            if node.value in classes:
-                yield node, classes[node.value]
+        if isinstance(node, ast.Attribute) and node.attr == name and node.value in classes:
+            yield node, classes[node.value]

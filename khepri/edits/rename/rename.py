@@ -1,6 +1,5 @@
 """Renames a Python name everywhere it is meant, with rope, and what rope does not follow with ``unfollowed``."""
 
-import builtins
 import keyword
 import re
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from khepri.edits.change import ChangeSet
 from khepri.edits.locate import Source, Target, read_python
 from khepri.edits.python.class_relations import Classes, relatives, sharing_classes
+from khepri.edits.python.common_names import is_given, library_uses
 from khepri.edits.python.foreign import Foreign
 from khepri.edits.python.hidden_modules import refuse_hidden_modules
 from khepri.edits.python.imports import Modules, check_imports, check_passed_on
@@ -50,9 +50,6 @@ if TYPE_CHECKING:
     from rope.base.change import ChangeSet as RopeChanges
     from rope.refactor.occurrences import Occurrence
 
-_COMMON: Final = frozenset(
-    name for kind in (str, bytes, int, float, list, dict, set, tuple, object, type) for name in dir(kind)
-) | frozenset(dir(builtins))
 _SPECIAL: Final = re.compile(r"__\w*[^\W_]__")
 
 
@@ -177,6 +174,10 @@ def _renamed(
     def doubtful_ends(file: str, text: str) -> frozenset[int]:
         return foreign.doubtful_ends(file, text, old)
 
+    @cache
+    def library_ends(text: str) -> frozenset[int]:
+        return library_uses(text, old)
+
     def decide(occurrence: "Occurrence", *, is_meant: bool) -> bool:
         if is_accessor(occurrence.tools.pymodule.source_code, *occurrence.get_word_range()):
             return False
@@ -206,6 +207,9 @@ def _renamed(
             said = known.is_meant(occurrence.resource.path, occurrence.tools.pymodule.source_code, place)
             if said is not None:
                 return said
+        if place in library_ends(occurrence.tools.pymodule.source_code):
+            doubtful[at] = None
+            return False
         unsure[at] = None
         return is_meant
 
@@ -357,8 +361,8 @@ def _refuse_taken(target: Target, new_name: str) -> None:
 
 
 def _is_last(workspace: Workspace, project: RopeProject, changes: ChangeSet, name: str) -> bool:
-    """True if no definition of the name is left after a change, and the name is no word of Python's own."""
-    if name in _COMMON:
+    """True if no definition of the name is left after a change, and no object of Python's own has it."""
+    if is_given(name):
         return False
     after = {change.path: change.after for change in changes.files}
     for file in project.candidates(name):

@@ -178,13 +178,13 @@ async def f(maker: Maker):
 
 
 def g():
-    ours().{0}(1)
+    ours().{0}(ours().mark)
     wrapped().write(1)
     for maker in ours():
-        maker.made().{0}(1)
+        maker.made().{0}(maker.made().mark)
     maker = Maker()
     here = ours
-    here().{0}(1)
+    here().{0}(here().mark)
 """
 
 
@@ -209,7 +209,7 @@ LISTED = [
 @pytest.mark.parametrize("listed", LISTED)
 def test_what_something_from_outside_lists_is_from_outside(tmp_path: Path, listed: str) -> None:
     head = "import os\nfrom dataclasses import fields\nfrom pathlib import Path\n\n\n"
-    text = f"{head}def f(o):\n    for one in fields(o):\n        print(one.name)\n    return {listed}, o.name\n"
+    text = f"{head}def f(o):\n    for one in fields(o):\n        print(one.name)\n    return {listed}, o.name, o.mark\n"
     (tmp_path / "m.py").write_text("class P:\n    def __init__(self):\n        self.name = 1\n", encoding="utf-8")
     (tmp_path / "use.py").write_text(text, encoding="utf-8")
     done = rename(Workspace(Repository.open(tmp_path)), "m.py", "P.name", "title")

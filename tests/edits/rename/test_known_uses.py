@@ -59,6 +59,28 @@ def test_a_member_is_renamed_on_objects_that_are_annotated_or_made(
     assert note == "2 uses of .run may mean something else and were left: use.py:9, use.py:14"
 
 
+@pytest.mark.parametrize(
+    "test",
+    [
+        "    with pytest.raises(a.Bad) as e:\n        f()\n    assert e.value.{0} and not e.type.cause\n",
+        "    with self.assertRaisesRegex(a.Bad, 'x') as e:\n        f()\n    return e.exception.{0}\n",
+        "    with pytest.raises(a.Worse) as e:\n        f(e.value.cause)\n    with pytest.raises(a.Bad) as e:\n"
+        "        f()\n    return e.value.{0}\n",
+        "    with pytest.raises((a.Bad, a.Worse)) as e:\n        f()\n    return e.value.cause\n",
+    ],
+)
+def test_what_is_read_of_an_expected_error_is_renamed(tmp_path: Path, test: str) -> None:
+    home = "class Bad(Exception):\n    {0} = 1\n\n\nclass Worse(Exception):\n    cause = 2\n"
+    use = f"import a\nimport pytest\n\n\ndef test(self, f):\n{test}"
+    for path, text in {"a.py": home, "use.py": use}.items():
+        (tmp_path / path).write_text(text.format("cause"), encoding="utf-8")
+    done = rename(Workspace(Repository.open(tmp_path)), "a.py", "Bad.cause", "reason")
+    after = {change.path: change.new_text for change in done.changes.files}
+    assert after == {
+        path: text.format("reason") for path, text in {"a.py": home, "use.py": use}.items() if "{0}" in text
+    }
+
+
 def test_what_is_renamed_by_inference_alone_is_told_where_another_class_has_the_name(tmp_path: Path) -> None:
     text = (
         "class A:\n    def size(self):\n        return 1\n\n\nclass B:\n    def {0}(self):\n        return 2\n\n\n"
