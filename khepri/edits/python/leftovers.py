@@ -28,7 +28,7 @@ class Leftover:
 def leftovers(text: str, name: str) -> tuple[Leftover, ...]:
     """Return where a name stands in strings and comments, in the order of the text.
 
-    A name that is also a word, such as ``get``, counts only where it is quoted, called or behind a dot.
+    A name that is also a word, such as ``get``, counts only where it is quoted, called or read in an example.
     """
     if name not in text:
         return ()
@@ -41,10 +41,12 @@ def leftovers(text: str, name: str) -> tuple[Leftover, ...]:
 
 
 def name_pattern(name: str) -> re.Pattern[str]:
-    """Return what finds a name in a text: one that is also a word only where it is quoted, called or behind a dot."""
+    """Return what finds a name in a text: one that is also a word only where it is quoted, called or in an example."""
+    word = re.escape(name)
     if "_" in name.strip("_") or name != name.lower():
-        return re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
-    return re.compile(rf"(?<=[\"'`.]){re.escape(name)}(?=[\"'`(])|(?<!\w){re.escape(name)}(?=\()")
+        return re.compile(rf"(?<!\w){word}(?!\w)")
+    in_example = rf"^[ \t]*(?:>>>|\.\.\.) .*(?<=[\w\])]\.){word}(?!\w)"
+    return re.compile(rf"(?<=[\"'`.]){word}(?=[\"'`(])|(?<!\w){word}(?=\()|{in_example}", re.MULTILINE)
 
 
 def _texts(text: str) -> Iterator[tuple[tokenize.TokenInfo, bool]]:

@@ -19,8 +19,14 @@ from khepri.edits.workspace import Workspace
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 _ASKING: Final = frozenset({"getattr", "hasattr", "setattr", "delattr"})
 _OF_ANYTHING: Final = frozenset({"attrgetter", "methodcaller"})
-_LOOK: Final = re.compile(rb"\b(?:getattr|hasattr|setattr|delattr|attrgetter|methodcaller|globals|vars)\(|__dict__")
+_LOOK: Final = re.compile(
+    rb"\b(?:__getattribute__|getattr|hasattr|setattr|delattr|attrgetter|methodcaller|globals|vars)\(|__dict__"
+)
 _FIELD: Final = re.compile(r"\{[^{}]*\}|%(?:\(\w+\))?[srd]")
+_READING: Final = frozenset({"getattr", "hasattr", "__getattribute__"})
+_NO_LETTERS: Final = re.compile(r"\(\?i:|\)|\.\*")
+"""What a pattern has beside the fixed part of a name."""
+_CASES: Final = frozenset({"lower", "upper", "casefold", "capitalize", "title", "swapcase"})
 _LEAST: Final = 3
 """Characters of the fixed part that tell something of a name where nobody knows whose it is."""
 
@@ -47,16 +53,16 @@ def notes_on_composed(
         tree = parsed(data) or ast.Module([], [])
         found = {
             node.lineno
-            for node, owner, pattern in asked_names(tree)
+            for node, owner, pattern in (*asked_names(tree), *_given_names(tree))
             if re.fullmatch(pattern, target.name)
-            and owners.may_be(path, tree, owner, is_telling=len(pattern.replace(".*", "")) >= _LEAST)
+            and owners.may_be(path, tree, owner, is_telling=len(_NO_LETTERS.sub("", pattern)) >= _LEAST)
         }
         places += [f"{path}:{line}" for line in sorted(found)]
     if not places:
         return ()
     return (
-        f"{target.name} may be asked for at {shown(places)} by a name that is put together there, which was left: see "
-        f"that {new} is found",
+        f"{target.name} may be asked for at {shown(places)} by a name that is put together or passed there, which was "
+        f"left: see that {new} is found",
     )
 
 
@@ -95,6 +101,26 @@ def asked_names(tree: ast.Module) -> Iterator[tuple[ast.expr, ast.expr | None, s
                 yield node, of, pattern
 
 
+def _given_names(tree: ast.Module) -> Iterator[tuple[ast.expr, ast.expr, str]]:
+    """Yield where a method asks its own object for an attribute whose name it is passed or looks up: as above.
+
+    What Python calls by itself (``__getattr__``, ``__repr__``) asks for what the object has, whatever it is called.
+    """
+    for scope in all_nodes(tree):
+        if not isinstance(scope, _FUNCTIONS) or re.fullmatch(r"__\w+__", scope.name):
+            continue
+        passed = {each.arg for each in ast.walk(scope.args) if isinstance(each, ast.arg)}
+        for node in ast.walk(scope):
+            match node:
+                case ast.Call(
+                    func=ast.Name(id=called) | ast.Attribute(attr=called),
+                    args=[ast.Name("self" | "cls") as own, asked, *_],
+                ) if called in _READING:
+                    is_passed = isinstance(asked, ast.Name) and asked.id in passed
+                    if is_passed or isinstance(asked, ast.Subscript | ast.Attribute):
+                        yield node, own, ".*"
+
+
 def pattern_of(node: ast.expr, composed: Mapping[str, str] | None = None) -> str:
     """Return the pattern of the names that an expression may make; empty if it is a text as it is, or says nothing.
 
@@ -113,6 +139,10 @@ def pattern_of(node: ast.expr, composed: Mapping[str, str] | None = None) -> str
             parts = [".*".join(re.escape(each) for each in _FIELD.split(text))]
         case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text)), attr="format")):
             parts = [".*".join(re.escape(each) for each in _FIELD.split(text))]
+        case ast.Call(func=ast.Attribute(value=made, attr=called)) if called in _CASES:
+            parts = [f"(?i:{inner})"] if (inner := pattern_of(made, composed)) else []
+        case ast.Call(func=ast.Attribute(value=made, attr="replace"), args=[ast.Constant(old), ast.Constant(new), *_]):
+            parts = [pattern_of(made, composed).replace(re.escape(str(old)), re.escape(str(new)))]
         case _:
             return ""
     pattern = "".join(parts)

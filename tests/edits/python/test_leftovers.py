@@ -45,6 +45,8 @@ def test_strings_docstrings_and_comments_are_told_by_line_and_code_is_not() -> N
         ('x = "get the url"', 0),
         ("# get it, forget() it", 0),
         ("x.get()", 0),
+        ('x = """\n    >>> [each.get for each in x]\n    ... # or x().get, x[0].get\n"""', 2),
+        ('x = """\n    >>> get = index\n    it is file.get\n"""', 0),
     ],
 )
 def test_a_name_that_is_a_word_counts_only_where_it_looks_like_a_name(text: str, count: int) -> None:

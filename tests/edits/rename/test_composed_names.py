@@ -19,6 +19,11 @@ IN_CLASS = [
     "return hasattr(n.walker, f'visit_{n}')",
     "return methodcaller(f'visit_{n}')",
     "return self.__dict__['visit_' + n]",
+    "found = f'Visit_{n}'; return getattr(self, found.lower())",
+    "return getattr(self, f'visit-{n}'.replace('-', '_'))",
+    "return getattr(self, n)()",
+    "return getattr(self, n.name)()",
+    "return object.__getattribute__(self, n['kind'])()",
 ]
 
 
@@ -31,8 +36,8 @@ def notes(root: Path, home: str, symbol: str, use: str = "") -> tuple[str, ...]:
 @pytest.mark.parametrize("line", IN_CLASS)
 def test_a_method_that_a_composed_name_may_mean_is_told(tmp_path: Path, line: str) -> None:
     assert notes(tmp_path, HOME.format(line), "Walker.visit_list") == (
-        "visit_list may be asked for at home.py:5 by a name that is put together there, which was left: see that see "
-        "is found",
+        "visit_list may be asked for at home.py:5 by a name that is put together or passed there, which was left: "
+        "see that see is found",
     )
 
 
@@ -59,7 +64,9 @@ def test_a_function_is_told_where_its_module_looks_for_it(tmp_path: Path) -> Non
     ("line", "use"),
     [
         ("return getattr(self, f'leave_{n}')", ""),
-        ("return getattr(self, n)", ""),
+        ("return [getattr(self, each) for each in dir(self)]", ""),
+        ("pass\n\n    def __getattr__(self, n):\n        return getattr(self, n.lower())", ""),
+        ("return getattr(n, n)", "class Other:\n    def f(self, n):\n        return getattr(self, n)\n"),
         ("return getattr(n, f'v{n}')", ""),
         ("pass", "class Other:\n    def f(self, n):\n        return getattr(self, f'visit_{n}')\n"),
         ("pass", "import ast\ngetattr(ast, f'visit_{n}')\n"),
