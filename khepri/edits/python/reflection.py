@@ -17,11 +17,11 @@ from khepri.edits.locate import Target
 from khepri.edits.python.class_bodies import replace_names
 from khepri.edits.python.class_relations import Class, Classes
 from khepri.edits.python.enum_texts import is_enum_member, member_texts
+from khepri.edits.python.fields import is_argument
 from khepri.edits.python.imports import Modules, bindings_of, parsed, passing_modules
 from khepri.edits.python.keyed_texts import keyed_texts
 from khepri.edits.python.known_objects import named_classes
 from khepri.edits.python.trees import all_nodes
-from khepri.edits.python.variables import is_field
 from khepri.edits.workspace import Workspace
 from khepri.repo.text import decode
 
@@ -76,7 +76,7 @@ def named_uses(workspace: Workspace, target: Target, changes: ChangeSet | None =
     after = {change.path: change.after for change in changes.files} if changes is not None else {}
     owners = Owners(workspace, target, changes or ChangeSet("", ()))
     is_in_enum = is_enum_member(owners.classes, target)
-    is_made_with = target.is_member and is_field(target)
+    is_made_with = is_argument(owners.classes, target) is True
     quoted = re.compile(rb"[\"'.]%s[\"']|\b(?:%s)\(" % (target.name.encode(), "|".join(_KEYWORDS).encode()))
     for path in workspace.files():
         data = after[path] if path in after else workspace.read(path) if path.endswith(".py") else None

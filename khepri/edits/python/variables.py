@@ -1,21 +1,12 @@
 """Finds names that no statement declares: variables of a module, fields of a class, and what its methods set."""
 
 import ast
-import re
 from collections.abc import Iterator
-from typing import Final
 
 from khepri.edits.locate import Source, Target, find_target
-from khepri.edits.python.class_bodies import replace_names
-from khepri.edits.python.passed_keys import passed_names
-from khepri.edits.python.trees import all_nodes, tree_of
+from khepri.edits.python.trees import tree_of
 from khepri.edits.refusal import EditRefusedError, Refusal
 
-_MAKERS: Final = frozenset(
-    "dataclass NamedTuple TypedDict BaseModel define frozen attrs s dataclass_transform Struct".split()
-)
-"""What makes a constructor of the fields of a class."""
-_COPIED: Final = re.compile(r"\b(?:_?replace|evolve)\((?:[^()]|\([^()]*\))*\Z")
 _Place = ast.Name | ast.Attribute
 
 
@@ -64,45 +55,6 @@ def variables(source: Source) -> Iterator[Target]:
                 node.end_lineno or node.lineno,
                 _offset(node, lines, name),
             )
-
-
-def is_field(target: Target) -> bool:
-    """Tell if an attribute is a field that the class is made with: of a dataclass, a ``NamedTuple`` or their like."""
-    try:
-        tree = tree_of(target.source.text)
-    except (SyntaxError, ValueError, RecursionError):
-        return False
-    for node in all_nodes(tree):
-        if isinstance(node, ast.ClassDef) and node.name == target.symbol.rpartition(".")[0].rpartition(".")[2]:
-            made_by = [ast.unparse(each) for each in (*node.decorator_list, *node.bases)]
-            is_made = any(each.partition("(")[0].rpartition(".")[2] in _MAKERS for each in made_by)
-            annotated = (each.target for each in node.body if isinstance(each, ast.AnnAssign))
-            return is_made and any(isinstance(each, ast.Name) and each.id == target.name for each in annotated)
-    return False
-
-
-def rename_keywords(text: str, ends: set[tuple[int, int]], old: str, new: str) -> str:
-    """Return a Python text with an argument of some calls renamed.
-
-    Args:
-        text: A valid Python file.
-        ends: Last line and column of the names of what is called.
-        old: The argument as it was.
-        new: The argument as it is.
-    """
-    places = []
-    for node in all_nodes(tree_of(text)):
-        if isinstance(node, ast.Call) and (node.func.end_lineno, node.func.end_col_offset) in ends:
-            for each in passed_names(node, old):
-                start, line = each.col_offset + isinstance(each, ast.Constant), each.lineno
-                end = start + len(old.encode())
-                places.append(ast.Name(old, lineno=line, col_offset=start, end_lineno=line, end_col_offset=end))
-    return replace_names(text, places, new)
-
-
-def copies_with(text: str, place: int) -> bool:
-    """Tell if the argument at a place of a text belongs to a call that copies an object with other fields."""
-    return _COPIED.search(text[max(0, place - 400) : place]) is not None
 
 
 def _bindings(body: list[ast.stmt], around: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], _Place]]:

@@ -32,21 +32,23 @@ class OwnCalls:
             changes: What is proposed; the calls are looked for there.
             target: A member of the class, as it was.
         """
-        self._files = workspace.fork()
-        self._files.take(changes)
-        self._classes = Classes(self._files)
+        self.files = workspace.fork()
+        """The workspace with what is proposed."""
+        self.files.take(changes)
+        self._classes = Classes(self.files)
         one = Class(target.source.path, target.symbol.rpartition(".")[0])
         others = {each for each in self._classes.below(one) - {one} if self._has_constructor(each)}
         # What is below a class with a constructor of its own is made with that.
         apart = {below for each in others for below in self._classes.below(each)}
-        self._below = self._classes.below(one) - apart
+        self.classes = self._classes.below(one) - apart
+        """It, and those below it that have no constructor of their own."""
         self._sharing = self._classes.sharing_objects(one) - apart
 
     def calls(self, *, with_bases: bool = False) -> Iterator[tuple[str, ast.Call]]:
         """Yield the path and the call of each; with ``with_bases`` also where a base class makes what may be one."""
-        wanted = self._sharing if with_bases else self._below
-        for path in self._files.files():
-            data = self._files.read(path) if path.endswith(".py") else None
+        wanted = self._sharing if with_bases else self.classes
+        for path in self.files.files():
+            data = self.files.read(path) if path.endswith(".py") else None
             tree = parsed(data) if data is not None and _OWN.search(data) else None
             for node in all_nodes(tree) if tree is not None else ():
                 if isinstance(node, ast.Call) and _is_own(node.func):

@@ -11,6 +11,7 @@ from khepri.edits.change import ChangeSet
 from khepri.edits.locate import Source, Target, read_python
 from khepri.edits.python.class_relations import Classes, relatives, sharing_classes
 from khepri.edits.python.common_names import is_given, library_uses
+from khepri.edits.python.fields import copies_with, is_argument
 from khepri.edits.python.foreign import Foreign
 from khepri.edits.python.hidden_modules import refuse_hidden_modules
 from khepri.edits.python.imports import Modules, check_imports, check_passed_on
@@ -22,7 +23,7 @@ from khepri.edits.python.private_names import is_inside_owner, is_private
 from khepri.edits.python.reflection import loaded_uses
 from khepri.edits.python.rope_project import RopeProject
 from khepri.edits.python.super_uses import is_super_use
-from khepri.edits.python.variables import copies_with, find_definition_or_variable, is_field, variables
+from khepri.edits.python.variables import find_definition_or_variable, variables
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename.accessors import is_accessor
 from khepri.edits.rename.class_names import notes_on_class_name
@@ -126,7 +127,7 @@ def _in_family(workspace: Workspace, target: Target, new_name: str, inference: I
         notes = (*notes, *notes_on_filled(workspace, changes, target.name, new_name))
         notes = (*notes, *notes_on_set(workspace, changes, target, new_name))
         notes = (*notes, *notes_on_member(workspace, changes, classes, target, new_name))
-        if is_field(target):
+        if is_argument(classes, target):
             notes = (*notes, *notes_on_made(workspace, changes, target, new_name))
     notes = (
         *notes,
@@ -162,7 +163,7 @@ def _renamed(
     passed: dict[str, None] = {}
     doubtful: dict[str, None] = {}
     inferred: dict[str, None] = {}
-    has_arguments = target is not None and target.is_member and is_field(target)
+    has_arguments = target is not None and is_argument(Classes(workspace), target) is not False
     foreign = Foreign(workspace)
     known = KnownUses(workspace, target, sharing, inference) if target is not None and target.is_member else None
 
@@ -234,7 +235,10 @@ def _renamed(
     def run(*, is_meant: bool) -> ChangeSet:
         chosen = partial(decide, is_meant=is_meant)
         found = project.change_of(
-            title, lambda: _rope_rename(project, source.path, seen, new_name, sharing, chosen, tell_left)
+            title,
+            lambda: _rope_rename(
+                project, source.path, seen, new_name, sharing, chosen, tell_left, has_arguments=has_arguments
+            ),
         )
         return split.unveiled(found, new_name) if split is not None else found
 
@@ -293,6 +297,8 @@ def _rope_rename(
     sharing: frozenset[tuple[str, str]],
     decide: Callable[["Occurrence"], bool],
     tell_left: Callable[["Occurrence"], None],
+    *,
+    has_arguments: bool,
 ) -> "RopeChanges":
     from rope.refactor.rename import Rename
 
@@ -313,7 +319,7 @@ def _rope_rename(
         new_name,
         files,
         in_hierarchy=is_method and not is_private(refactoring.get_old_name()),
-        is_field=target is not None and is_method and is_field(target),
+        is_field=has_arguments,
         unsure=is_meant if is_method else None,
         left=tell_left,
     )

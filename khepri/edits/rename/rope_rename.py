@@ -8,9 +8,9 @@ from rope.base.change import ChangeContents, ChangeSet
 from rope.refactor.occurrences import create_finder
 from rope.refactor.rename import Rename, _is_local, rename_in_module
 
+from khepri.edits.python.fields import copies_with
 from khepri.edits.python.keyword_owners import is_of_unknown
 from khepri.edits.python.parameter_scopes import ParameterScopes
-from khepri.edits.python.variables import copies_with
 
 if TYPE_CHECKING:
     from rope.base.resources import File

@@ -8,8 +8,10 @@ from dataclasses import replace
 
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
-from khepri.edits.locate import Target, find_target
+from khepri.edits.locate import Target, find_target, read_python
 from khepri.edits.python.class_bodies import with_class_reads
+from khepri.edits.python.class_relations import Classes
+from khepri.edits.python.fields import is_argument, rename_keywords
 from khepri.edits.python.fixtures import is_fixture, with_fixture_uses
 from khepri.edits.python.imports import Modules, passing_modules, star_passers
 from khepri.edits.python.inline_calls import end_of
@@ -17,7 +19,6 @@ from khepri.edits.python.mentions import public_names, rename_mentions
 from khepri.edits.python.namesakes import Namesakes
 from khepri.edits.python.private_names import refuse_outside_uses, with_outside_names
 from khepri.edits.python.reflection import with_named_uses
-from khepri.edits.python.variables import is_field, rename_keywords
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename.accessors import with_accessors
 from khepri.edits.rename.class_patterns import with_class_patterns
@@ -84,7 +85,7 @@ def with_other_uses(workspace: Workspace, changes: ChangeSet, target: Target, ne
     if target.is_member:
         changes = _with_names_around(changes, target.name, new)
         changes = with_accessors(changes, target.name, new)
-        if is_field(target):
+        if is_argument(Classes(workspace), target):
             changes = _with_arguments(workspace, changes, target, new)
         changes = with_class_patterns(workspace, changes, target, new)
     changes = with_named_uses(workspace, changes, target, new)
@@ -109,9 +110,13 @@ def _with_arguments(workspace: Workspace, changes: ChangeSet, target: Target, ne
     """Return a rename of a field with the arguments by which objects are made with it."""
     files = {change.path: change for change in changes.files}
     after = {change.path: change.after for change in changes.files}
-    made = Namesakes(workspace, find_target(target.source, target.symbol.rpartition(".")[0]), after)
-    ends = {path: {*made.places(path)} for path in made.paths}
-    for path, call in OwnCalls(workspace, changes, target).calls():
+    own = OwnCalls(workspace, changes, target)
+    ends: dict[str, set[tuple[int, int]]] = {}
+    for each in own.classes:
+        made = Namesakes(workspace, find_target(read_python(own.files, each.path), each.symbol), after)
+        for path in made.paths:
+            ends.setdefault(path, set()).update(made.places(path))
+    for path, call in own.calls():
         ends.setdefault(path, set()).add(end_of(call.func))
     for path, found in ends.items():
         change = files.get(path)
