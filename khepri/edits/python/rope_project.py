@@ -8,11 +8,9 @@ values and never performed.
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rope.base import pyscopes
 from rope.base.change import Change, ChangeContents, CreateResource, MoveResource, RemoveResource
 from rope.base.change import ChangeSet as RopeChanges
 from rope.base.exceptions import RopeError
@@ -25,8 +23,8 @@ from rope.base.pyobjectsdef import PyPackage
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
 from khepri.edits.locate import Target, name_offset
-from khepri.edits.python.binding import stored_in
 from khepri.edits.python.package_names import PackageNames
+from khepri.edits.python.rope_reading import mend_reading
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.workspace import Workspace
 from khepri.errors import ToolError
@@ -68,23 +66,6 @@ class _ReadOnly:
         raise RopeError("nothing is written here")
 
     create_file = create_folder = move = remove = write = refuse
-
-
-class _ClassScope(pyscopes.ClassScope):  # type: ignore[misc]
-    """The names that a class's body binds: what it inherits, and what its methods set, is no name in there."""
-
-    @cached_property
-    def _bound(self) -> frozenset[str]:
-        return stored_in(self.pyobject.get_ast().body)
-
-    def lookup(self, name: str) -> object:
-        if name in self._bound and name in self.get_names():
-            return self.get_names()[name]
-        return self.parent._propagated_lookup(name)
-
-
-# rope has no place to say which scope a class gets.
-pyscopes.ClassScope = _ClassScope
 
 
 class _Standstill:
@@ -176,6 +157,7 @@ class RopeProject:
             workspace: What to refactor.
             hides_async: True to find asynchronous methods, where no code is made or put elsewhere.
         """
+        mend_reading()
         self._workspace = workspace
         self.project = _Project(workspace, hides_async)
 

@@ -43,6 +43,19 @@ def notes_on_composed(
         new: Its new name.
         others: The members that are renamed with it.
     """
+    places = composed_places(workspace, changes, target, others)
+    if not places:
+        return ()
+    return (
+        f"{target.name} may be asked for at {shown(places)} by a name that is put together or passed there, which was "
+        f"left: see that {new} is found",
+    )
+
+
+def composed_places(
+    workspace: Workspace, changes: ChangeSet, target: Target, others: Collection[Relative]
+) -> list[str]:
+    """Return where a definition may be asked for by a name that is put together, by file and line, as proposed."""
     after = {change.path: change.after for change in changes.files}
     owners = _Owners(workspace, target, others)
     places = []
@@ -58,12 +71,7 @@ def notes_on_composed(
             and owners.may_be(path, tree, owner, is_telling=len(_NO_LETTERS.sub("", pattern)) >= _LEAST)
         }
         places += [f"{path}:{line}" for line in sorted(found)]
-    if not places:
-        return ()
-    return (
-        f"{target.name} may be asked for at {shown(places)} by a name that is put together or passed there, which was "
-        f"left: see that {new} is found",
-    )
+    return places
 
 
 def asked_names(tree: ast.Module) -> Iterator[tuple[ast.expr, ast.expr | None, str]]:

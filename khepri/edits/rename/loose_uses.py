@@ -12,14 +12,18 @@ from typing import Final
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
 from khepri.edits.locate import Target, find_python
+from khepri.edits.python.class_relations import relatives
 from khepri.edits.python.found_calls import is_builder
 from khepri.edits.python.imports import parsed
 from khepri.edits.python.inline_calls import end_of
 from khepri.edits.python.namesakes import Namesakes
 from khepri.edits.python.overloads import definitions_of_one
 from khepri.edits.python.passed_keys import may_pass
+from khepri.edits.python.reflection import named_uses
+from khepri.edits.python.super_uses import CONSTRUCTORS
 from khepri.edits.python.trees import all_nodes, tree_of
 from khepri.edits.refusal import EditRefusedError
+from khepri.edits.rename.composed_names import composed_places
 from khepri.edits.rename.own_calls import OwnCalls
 from khepri.edits.rename.rename_notes import shown
 from khepri.edits.workspace import Workspace
@@ -70,6 +74,10 @@ def notes_on_loose_uses(
         notes.append(f"an object of {owner} may be called by any name: see that nothing passes {name} there")
     if handed:
         notes.append(f"{target.label} is handed on at {shown(_sorted(handed))}: see that nothing passes {name} there")
+    if is_passed and (called := _called_by_name(workspace, changes, target)):
+        notes.append(
+            f"{target.label} may be called by its name at {shown(called)}: see that nothing passes {name} there"
+        )
     if is_builder(target) and (unknown := _on_variables(workspace, changes, name)):
         owner = target.symbol.rpartition(".")[0]
         notes.append(f"{shown(unknown)} passes {name} to what may be {owner} or a class below it, and was left")
@@ -87,6 +95,14 @@ def forwarding(workspace: Workspace, changes: ChangeSet, target: Target, name: s
         found += [f"{path}:{each.lineno}" for each in named if may_pass(each, name)]
         found += [f"{path}:{line}" for line in _super_calls(tree, target, name) if is_builder(target)]
     return _on_forwarding(found, target, name)
+
+
+def _called_by_name(workspace: Workspace, changes: ChangeSet, target: Target) -> list[str]:
+    """Return where a function may be got by a text with its name, or by one that is put together."""
+    if target.name in CONSTRUCTORS:
+        return []
+    named = [f"{use.path}:{use.line}" for use in named_uses(workspace, target, changes) if not use.is_path]
+    return _sorted([*named, *composed_places(workspace, changes, target, relatives(workspace, target))])
 
 
 def _on_forwarding(places: list[str], target: Target, name: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""rope finds asynchronous methods as it finds others, and a class reads in its body what Python reads there."""
+"""rope finds asynchronous methods as it finds others."""
 
 from pathlib import Path
 
@@ -74,45 +74,3 @@ def test_an_asynchronous_method_loses_what_its_calls_pass(tmp_path: Path) -> Non
     (tmp_path / "a.py").write_text(text, encoding="utf-8")
     done = texts(remove_parameter(Workspace(Repository.open(tmp_path)), "a.py", "A.f", "y"))
     assert done == {"a.py": text.replace(", y=1", "").replace("f(1, 2)", "f(1)")}
-
-
-BODY = """import parts
-
-
-class Whole:
-    def __init__(self):
-        self.parts = self.Small = 1
-
-
-class Inherits(Whole):
-    one = parts.Small(size=1)
-
-
-class Sets:
-    one = parts.Small(size=1)
-
-    def __init__(self):
-        self.parts = {}
-"""
-BINDS = """import parts
-
-
-class Binds:
-    class parts:
-        def Small(size): ...
-
-    one = parts.Small(size=1)
-"""
-
-
-def test_what_a_class_inherits_or_sets_is_no_name_in_its_body(tmp_path: Path) -> None:
-    (tmp_path / "parts.py").write_text("class Small:\n    def __init__(self, size): ...\n", encoding="utf-8")
-    (tmp_path / "whole.py").write_text(BODY, encoding="utf-8")
-    workspace = Workspace(Repository.open(tmp_path))
-    done = texts(rename(workspace, "parts.py", "Small", "Tiny"))
-    assert done["whole.py"] == BODY.replace("parts.Small", "parts.Tiny")
-    (tmp_path / "binds.py").write_text(BINDS, encoding="utf-8")
-    workspace = Workspace(Repository.open(tmp_path))
-    done = texts(rename_parameter(workspace, "parts.py", "Small.__init__", "size", "width"))
-    assert done["whole.py"] == BODY.replace("size=", "width=")
-    assert "binds.py" not in done

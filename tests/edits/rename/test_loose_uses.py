@@ -142,3 +142,15 @@ def test_a_call_that_hides_a_parameter_is_refused_with_its_file(tmp_path: Path) 
     (tmp_path / "use.py").write_text("from m import f\n\nf(*[1, 2])\n", encoding="utf-8")
     with pytest.raises(EditRefusedError, match=r"the call at use.py:3 passes \* or \*\*"):
         remove_parameter(Workspace(Repository.open(tmp_path)), "m.py", "f", "b")
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["getattr(self, kind)(1, 2)", "getattr(self, f'on_{kind}')(1, 2)", "getattr(self, 'on_' + kind)(n=1, extra=2)"],
+)
+def test_a_method_that_is_called_by_a_name_is_told_when_it_loses_a_parameter(tmp_path: Path, call: str) -> None:
+    text = f"class A:\n    def on_key(self, n, extra):\n        return n\n\n    def run(self, kind):\n        {call}\n"
+    (tmp_path / "m.py").write_text(text)
+    done = remove_parameter(Workspace(Repository.open(tmp_path)), "m.py", "A.on_key", "extra")
+    told = "m.py A.on_key may be called by its name at m.py:6: see that nothing passes extra there"
+    assert told in done.notes
