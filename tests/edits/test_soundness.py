@@ -62,11 +62,6 @@ REFUSED: dict[str, tuple[dict[str, str], Callable[[Workspace], Refactoring], str
         rename_f("len"),
         "len stands for something else at a.py:2",
     ),
-    "a default that the library takes for the parameter": (
-        {"a.py": "class f:\n    pass\n\n\ndef h(f=f):\n    return f\n"},
-        rename_f("g"),
-        "f at a.py:5 would keep its name",
-    ),
     "a call that would be made twice": (
         {"a.py": "def f(x):\n    return x + x\n\n\ndef use(take):\n    return f(take())\n"},
         lambda workspace: inline(workspace, "a.py", "f"),

@@ -21,6 +21,10 @@ class Offsets:
         """
         return self._starts[line - 1] + len(self._lines[line - 1].encode()[:column].decode())
 
-    def end(self, node: ast.expr) -> int:
-        """Return where an expression ends."""
+    def start(self, node: ast.expr | ast.stmt) -> int:
+        """Return where an expression or a statement begins."""
+        return self.of(node.lineno, node.col_offset)
+
+    def end(self, node: ast.expr | ast.stmt) -> int:
+        """Return where an expression or a statement ends."""
         return self.of(node.end_lineno or node.lineno, node.end_col_offset or 0)

@@ -3,6 +3,7 @@
 rope has no place to say any of that, so its own classes and functions are exchanged.
 """
 
+import ast
 from functools import cached_property, lru_cache
 
 from rope.base import pyscopes, simplify
@@ -16,7 +17,7 @@ _plain_code = simplify.real_code
 def mend_reading() -> None:
     """Have rope read code so from now on, in this process."""
     pyscopes.ClassScope = _ClassScope
-    pyscopes.Scope.get_region = _region
+    pyscopes.Scope.in_region = _is_inside
     simplify.real_code = _code
 
 
@@ -33,14 +34,36 @@ class _ClassScope(pyscopes.ClassScope):  # type: ignore[misc]
         return self.parent._propagated_lookup(name)
 
 
-def _region(scope: pyscopes.Scope) -> tuple[int, int]:
-    """Return where a scope begins and ends in its text, as Python's parser has it.
+def _is_inside(scope: pyscopes.Scope, place: int) -> bool:
+    """Tell if what stands at a place of a file is read in a scope that begins before it.
 
-    rope reads the whole file for it word by word, and gives up at the first that it does not expect.
+    rope reads the whole file for it word by word, and gives up at the first that it does not expect. What stands in the
+    head of a function or a class, such as a default, is read around it.
     """
     node = scope.pyobject.get_ast()
     offsets = _offsets(scope._get_global_scope().pyobject.source_code)
-    return offsets.of(node.lineno, node.col_offset), offsets.of(node.end_lineno, node.end_col_offset)
+
+    def holds(part: ast.AST) -> bool:
+        assert isinstance(part, ast.stmt | ast.expr)
+        return offsets.start(part) <= place < offsets.end(part)
+
+    return offsets.start(node) < place < offsets.end(node) and not any(map(holds, _read_around(node)))
+
+
+def _read_around(node: ast.AST) -> list[ast.expr]:
+    """Return the expressions of a scope that Python reads in the scope around it."""
+    match node:
+        case ast.FunctionDef(args=args, returns=returns) | ast.AsyncFunctionDef(args=args, returns=returns):
+            annotated = (each for each in ast.walk(args) if isinstance(each, ast.arg))
+            found = [*args.defaults, *args.kw_defaults, *(each.annotation for each in annotated), returns]
+            return [each for each in found if each is not None]
+        case ast.ClassDef(bases=bases, keywords=keywords):
+            return [*bases, *(each.value for each in keywords)]
+        case ast.ListComp(generators=[first, *_]) | ast.SetComp(generators=[first, *_]):
+            return [first.iter]
+        case ast.DictComp(generators=[first, *_]) | ast.GeneratorExp(generators=[first, *_]):
+            return [first.iter]
+    return []
 
 
 @lru_cache(maxsize=8)

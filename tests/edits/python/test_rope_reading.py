@@ -76,3 +76,19 @@ def test_what_stands_before_a_definition_does_not_hide_it(tmp_path: Path, before
     assert texts(done) == {"home.py": before + home.format("put", "width")}
     done = remove_parameter(workspace, "home.py", "Box.put", "size")
     assert texts(done) == {"home.py": before + home.format("put", "size").replace(", size=1", "").replace("size=2", "")}
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "def h(f={0}):\n    return f\n",
+        "def h(f: {0} = 1, *, g: list[{0}] = {0}.b) -> {0}:\n    return f\n",
+        "class D({0}, key={0}):\n    f = 1\n    g = f\n",
+        "g = [f for f in {0}.b if f], {{f: 1 for f in {0}}}, list(f for f in {0} for f in f)\n",
+    ],
+)
+def test_what_stands_in_a_head_is_read_around_it(tmp_path: Path, use: str) -> None:
+    text = f"class {{0}}:\n    b = ()\n\n\n{use}"
+    (tmp_path / "a.py").write_text(text.format("f"), encoding="utf-8")
+    done = rename(Workspace(Repository.open(tmp_path)), "a.py", "f", "renamed")
+    assert texts(done) == {"a.py": text.format("renamed")}
