@@ -14,7 +14,8 @@ from khepri.repo.symbols import Symbol
 _PARAMETERS: Final = re.compile(r"\(.*", re.DOTALL)
 _RECEIVERS: Final = ("self.", "cls.", "this.")
 _MOST_NAMES: Final = 8
-_MOST_LINES_BETWEEN: Final = 2
+_MOST_LINES_BETWEEN: Final = 8
+"""Of blank lines and comments, say, between definitions that follow one another."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def find_definition(path: str, symbols: Sequence[Symbol], written: str) -> Defin
     if len({symbol.qualified_name for symbol in found}) > 1:
         listing = ", ".join(f"{s.qualified_name} (line {s.start_line})" for s in found[:_MOST_NAMES])
         raise ToolError(f"{written[:80]} is defined more than once in {path}", f"name one of: {listing}")
-    runs = _runs(found)
+    runs = _runs(found, symbols)
     longest = max(runs, key=lambda run: (run[1] - run[0], -run[0]))
     return Definition(*longest, elsewhere=tuple(run for run in runs if run != longest))
 
@@ -80,11 +81,14 @@ def _bare(written: str) -> str:
     return next((name.removeprefix(receiver) for receiver in _RECEIVERS if name.startswith(receiver)), name)
 
 
-def _runs(symbols: Sequence[Symbol]) -> list[tuple[int, int]]:
+def _runs(found: Sequence[Symbol], symbols: Sequence[Symbol]) -> list[tuple[int, int]]:
+    """Return the lines of the definitions that follow one another, with no other of the file's ``symbols`` between."""
     runs: list[tuple[int, int]] = []
-    for start, end in sorted((symbol.start_line, symbol.end_line) for symbol in symbols):
-        if runs and start <= runs[-1][1] + 1 + _MOST_LINES_BETWEEN:
-            runs[-1] = (runs[-1][0], max(end, runs[-1][1]))
+    for start, end in sorted((symbol.start_line, symbol.end_line) for symbol in found):
+        last = runs[-1][1] if runs else 0
+        is_next = start <= last + 1 + _MOST_LINES_BETWEEN
+        if runs and is_next and not any(last < other.start_line < start for other in symbols):
+            runs[-1] = (runs[-1][0], max(end, last))
         else:
             runs.append((start, end))
     return runs

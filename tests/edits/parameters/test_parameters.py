@@ -367,3 +367,31 @@ def test_objects_that_may_be_called_by_any_name_are_told(tmp_path: Path) -> None
     assert note.format("u") in remove_parameter(workspace, "a.py", "A.__call__", "u").notes
     (tmp_path / "a.py").write_text(text.format(""), encoding="utf-8")
     assert not rename_parameter(Workspace(Repository.open(tmp_path)), "a.py", "A.__call__", "v", "w").notes
+
+
+def test_overloads_with_comments_between_them_are_one_function(tmp_path: Path) -> None:
+    text = """class A:
+    @overload
+    def f(self, {0}: int): ...
+
+    # Of several
+    # lines,
+    # this.
+    @overload
+    def f(self, {0}: str): ...
+
+    # And then
+    #
+    # that.
+    def f(self, {0}):
+        return {0}
+"""
+    (tmp_path / "m.py").write_text(text.format("size"), encoding="utf-8")
+    done = rename_parameter(Workspace(Repository.open(tmp_path)), "m.py", "A.f", "size", "width")
+    assert [each.new_text for each in done.changes.files] == [text.format("width")]
+
+
+def test_definitions_with_another_between_them_are_several(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text("def f(a): ...\n\n\ndef g(): ...\n\n\ndef f(a, b): ...\n", encoding="utf-8")
+    with pytest.raises(EditRefusedError, match=r"f is defined more than once in m\.py, at lines 1, 7"):
+        rename_parameter(Workspace(Repository.open(tmp_path)), "m.py", "f", "a", "c")
