@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from khepri.edits.change import ChangeSet
 from khepri.edits.locate import Source, Target, read_python
 from khepri.edits.python.class_relations import Classes, relatives, sharing_classes
-from khepri.edits.python.common_names import is_given, library_uses
+from khepri.edits.python.common_names import library_uses
 from khepri.edits.python.fields import copies_with, is_argument
 from khepri.edits.python.foreign import Foreign
 from khepri.edits.python.hidden_modules import refuse_hidden_modules
@@ -33,6 +33,7 @@ from khepri.edits.rename.enum_notes import notes_on_member
 from khepri.edits.rename.filled_texts import notes_on_filled, notes_on_shown
 from khepri.edits.rename.handed_modules import notes_on_aliased, notes_on_handed
 from khepri.edits.rename.known_uses import KnownUses
+from khepri.edits.rename.last_of_name import is_last_of_name
 from khepri.edits.rename.local_names import find_local, local_change, notes_on_local
 from khepri.edits.rename.look_alikes import notes_on_look_alikes
 from khepri.edits.rename.own_calls import notes_on_made
@@ -45,7 +46,6 @@ from khepri.edits.rename.unfollowed_bases import notes_on_unfollowed
 from khepri.edits.soundness import check_sound
 from khepri.edits.workspace import Workspace
 from khepri.repo.symbols import outline
-from khepri.repo.text import text_or_nothing
 
 if TYPE_CHECKING:
     from rope.base.change import ChangeSet as RopeChanges
@@ -243,7 +243,7 @@ def _renamed(
         return split.unveiled(found, new_name) if split is not None else found
 
     changes = run(is_meant=False)
-    is_unique = bool(unsure) and _is_last(workspace, project, changes, old)
+    is_unique = bool(unsure) and is_last_of_name(workspace, project, changes, old)
     if is_unique:
         changes = run(is_meant=True)
     if not changes.files:
@@ -364,17 +364,3 @@ def _refuse_taken(target: Target, new_name: str) -> None:
         raise EditRefusedError(
             Refusal.NOT_POSSIBLE, f"{target.source.path} imports another {new_name}", "choose another name"
         )
-
-
-def _is_last(workspace: Workspace, project: RopeProject, changes: ChangeSet, name: str) -> bool:
-    """True if no definition of the name is left after a change, and no object of Python's own has it."""
-    if is_given(name):
-        return False
-    after = {change.path: change.after for change in changes.files}
-    for file in project.candidates(name):
-        data = after.get(file.path, workspace.read(file.path))
-        text = text_or_nothing(data) if data else ""
-        named = [each.symbol for each in variables(Source(file.path, b"", text)) if each.name == name]
-        if any("." in symbol for symbol in named) or any(each.name == name for each in outline(file.path, text)):
-            return False
-    return True
