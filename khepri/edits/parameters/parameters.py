@@ -15,6 +15,7 @@ from khepri.edits.parameters.decorated_parameters import is_asked_for, places_in
 from khepri.edits.parameters.inferred_calls import InferredCalls
 from khepri.edits.parameters.parameter_docs import with_described
 from khepri.edits.parameters.star_parameters import is_starred, rename_starred
+from khepri.edits.parameters.starred_arguments import refuse_starred, with_starred
 from khepri.edits.parameters.twin_constructors import refuse_twin
 from khepri.edits.parameters.unresolved_calls import refuse_unresolved, with_unresolved
 from khepri.edits.python.class_relations import relatives
@@ -61,6 +62,7 @@ def _removed(workspace: Workspace, target: Target, name: str, inference: Inferen
     if target.name not in _CALLED_AS_WRITTEN:
         refuse_special(target.name, f"takes what Python passes, {name} too", "leave it there, unused")
     outside = check_outside_parameter(workspace, target, name, is_removed=True)
+    refuse_starred(workspace, target, name)
     family = [
         definitions_of_one(find_python(workspace, each.path, each.symbol)) for each in family_of(workspace, target)
     ]
@@ -89,6 +91,7 @@ def _removed(workspace: Workspace, target: Target, name: str, inference: Inferen
     is_named = any(name in each.keywords for each in definitions)
     notes = refuse_unresolved(workspace, changes, target, name, inferred) if is_named else ()
     notes += _notes_on_places(definitions[0], name, calls, inferred)
+    notes += _notes_on_lookups(target, name)
     notes += note_on_split_calls(workspace, definitions[0], name)
     notes += (*notes_on_stand_ins(workspace, target), *outside)
     notes += notes_on_loose_uses(workspace, changes, target, name, is_removed=True)
@@ -179,6 +182,7 @@ def rename_parameter(workspace: Workspace, path: str, symbol: str, old: str, new
         )
 
     changes, forked = _in_family(workspace, f"rename {old} of {target.label} to {new}", target, old, rename)
+    changes = with_starred(changes, forked, target, old, new)
     outside = check_outside_parameter(workspace, target, old, is_removed=False)
     notes = (*captured, *notes_on_stand_ins(workspace, target), *outside, *note_on_split_calls(workspace, first, old))
     if taking := _taking_by_name(forked, find_python(forked, path, symbol), new):

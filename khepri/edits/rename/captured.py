@@ -7,13 +7,14 @@ from khepri.edits.python.calls import Call, calls_of
 from khepri.edits.python.foreign import Foreign
 from khepri.edits.python.found_calls import classes_below, found_calls, is_builder
 from khepri.edits.python.signature import Definition
+from khepri.edits.python.starred_keys import starred_keys
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename.rename_notes import shown
 from khepri.edits.workspace import Workspace
 
 
 def check_captured(workspace: Workspace, definitions: Iterable[Definition], name: str) -> tuple[str, ...]:
-    """Make sure that no call passes by a name what goes into the ``**kwargs`` of a function.
+    """Make sure that no call passes by a name what goes into the ``**kwargs`` of a function, or is asked of them.
 
     Args:
         workspace: Where, as it was before the function had a parameter of that name.
@@ -24,11 +25,17 @@ def check_captured(workspace: Workspace, definitions: Iterable[Definition], name
         A note on calls of what nobody knows that may do so.
 
     Raises:
-        EditRefusedError: One does.
+        EditRefusedError: One does, or the function does.
     """
     unsure: set[str] = set()
     for each in definitions:
         target, taking = each.target, each.node.args.kwarg
+        for key in starred_keys(each.node, name):
+            raise EditRefusedError(
+                Refusal.NOT_POSSIBLE,
+                f"{target.label} looks for {name} among its ** at line {key.lineno}, where it would not be any more",
+                "choose another name, or rewrite that line first",
+            )
         passing = _passing(workspace, each, name) if taking is not None else {}
         known = set(found_calls(workspace, target)) if passing else set()
         for at, call in sorted(passing.items(), key=lambda item: item[0]):

@@ -20,6 +20,7 @@ from khepri.edits.python.namesakes import Namesakes
 from khepri.edits.python.overloads import definitions_of_one
 from khepri.edits.python.passed_keys import may_pass
 from khepri.edits.python.reflection import named_uses
+from khepri.edits.python.starred_keys import starred_keys
 from khepri.edits.python.super_uses import CONSTRUCTORS
 from khepri.edits.python.trees import all_nodes, tree_of
 from khepri.edits.refusal import EditRefusedError
@@ -166,14 +167,23 @@ def _files(
 
 
 def _is_passed(workspace: Workspace, changes: ChangeSet, name: str) -> bool:
-    """Tell if any call of the repository, as proposed, passes something by a name."""
+    """Tell if any call of the repository, as proposed, passes something by a name, or a function handles what is."""
     after = {change.path: change.after for change in changes.files}
-    written = re.compile(rb"\b%s\s*=(?!=)" % name.encode())
+    written = re.compile(rb"\b%s\s*=(?!=)|[\"']%s[\"']" % (name.encode(), name.encode()))
     for path in workspace.files():
         data = after[path] if path in after else workspace.read(path) if path.endswith(".py") else None
         tree = parsed(data) if data is not None and path.endswith(".py") and written.search(data) else None
-        if tree is not None and any(isinstance(node, ast.keyword) and node.arg == name for node in all_nodes(tree)):
+        if tree is not None and any(_handles(node, name) for node in all_nodes(tree)):
             return True
+    return False
+
+
+def _handles(node: ast.AST, name: str) -> bool:
+    match node:
+        case ast.keyword(arg=passed):
+            return passed == name
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            return any(starred_keys(node, name))
     return False
 
 
