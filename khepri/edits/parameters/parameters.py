@@ -12,6 +12,7 @@ from khepri.edits.change import ChangeSet, change_set
 from khepri.edits.locate import Target, find_python, read_source
 from khepri.edits.parameters.class_keywords import refuse_class_keyword
 from khepri.edits.parameters.decorated_parameters import is_asked_for, places_in_cases, refuse_named
+from khepri.edits.parameters.guessed_calls import guessed_lines
 from khepri.edits.parameters.inferred_calls import InferredCalls
 from khepri.edits.parameters.parameter_docs import with_described
 from khepri.edits.parameters.star_parameters import is_starred, rename_starred
@@ -157,6 +158,7 @@ def rename_parameter(workspace: Workspace, path: str, symbol: str, old: str, new
     refuse_class_keyword(workspace, target, old)
     refuse_twin(workspace, target, old)
     captured: dict[str, None] = {}
+    guessed: dict[str, None] = {}
 
     def rename(forked: Workspace, definitions: tuple[Definition, ...]) -> ChangeSet:
         uses: dict[str, set[int]] = {}
@@ -176,6 +178,9 @@ def rename_parameter(workspace: Workspace, path: str, symbol: str, old: str, new
                 text = read_source(forked, called_path).text
                 if named := passed_places(text, openings, old):
                     uses.setdefault(called_path, set()).update(named)
+        for used, places in uses.items():
+            lines = guessed_lines(read_source(forked, used).text, places, definitions[0].target)
+            guessed.update(dict.fromkeys(f"{used}:{line}" for line in lines))
         return _edited(
             forked,
             {used: [Edit(place, place + len(old), new) for place in places] for used, places in uses.items()},
@@ -185,6 +190,7 @@ def rename_parameter(workspace: Workspace, path: str, symbol: str, old: str, new
     changes = with_starred(changes, forked, target, old, new)
     outside = check_outside_parameter(workspace, target, old, is_removed=False)
     notes = (*captured, *notes_on_stand_ins(workspace, target), *outside, *note_on_split_calls(workspace, first, old))
+    notes += _on_guessed([*guessed], target, new)
     if taking := _taking_by_name(forked, find_python(forked, path, symbol), new):
         meant = {call for each in taking for call in found_calls(forked, each)}
         with Inference(workspace) as inference:
@@ -197,6 +203,13 @@ def rename_parameter(workspace: Workspace, path: str, symbol: str, old: str, new
     changes, left = with_described(changes, old, new)
     notes += _on_prose(old, left)
     return finished(workspace, changes, notes, (old, new))
+
+
+def _on_guessed(places: list[str], target: Target, new: str) -> tuple[str, ...]:
+    if not places:
+        return ()
+    passes = "passes" if len(places) == 1 else "pass"
+    return (f"{shown(places)} {passes} {new} to what may be {target.label} or something else: see that it takes it",)
 
 
 def _on_prose(name: str, places: tuple[str, ...]) -> tuple[str, ...]:

@@ -204,6 +204,8 @@ def _on_variables(workspace: Workspace, changes: ChangeSet, name: str) -> list[s
                 match node:
                     case ast.Call(func=ast.Name(id=called), keywords=given) if called in bound:
                         found |= {f"{path}:{node.lineno}" for each in given if each.arg == name}
+                    case ast.Call(func=ast.Subscript(), keywords=given):
+                        found |= {f"{path}:{node.lineno}" for each in given if each.arg == name}
     return _sorted([*found])
 
 
