@@ -7,6 +7,7 @@ import ast
 from dataclasses import dataclass
 from itertools import accumulate
 
+from khepri.edits.python.inline_calls import end_of
 from khepri.edits.python.trees import all_nodes, tree_of
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -40,14 +41,15 @@ def calls_of(text: str, name: str) -> list[Call]:
 
     found = []
     for node in _nodes(text):
-        if not isinstance(node, ast.Call) or _called(node.func) != name:
+        if not isinstance(node, ast.Call):
             continue
-        assert node.func.end_lineno is not None
-        assert node.func.end_col_offset is not None
+        # ``Box[int](1)`` is a call of Box.
+        func = node.func.value if isinstance(node.func, ast.Subscript) else node.func
+        if _called(func) != name:
+            continue
         passed = {each.arg: place(each.lineno, each.col_offset) for each in node.keywords if each.arg is not None}
-        end = place(node.func.end_lineno, node.func.end_col_offset)
-        is_method = isinstance(node.func, ast.Attribute)
-        found.append(Call(node.lineno, end, text.index("(", end), passed, len(node.args), is_method))
+        end, opening = place(*end_of(func)), text.index("(", place(*end_of(node.func)))
+        found.append(Call(node.lineno, end, opening, passed, len(node.args), isinstance(func, ast.Attribute)))
     return found
 
 

@@ -105,7 +105,7 @@ def rename_keywords(text: str, ends: set[tuple[int, int]], old: str, new: str) -
 def _made_by(call: ast.Call) -> tuple[int, int]:
     """Return where the name of what a call calls ends, now or, by ``partial``, later."""
     called = call.args[0] if call.args and bare_name(call.func) in _PARTIAL else call.func
-    return end_of(called)
+    return end_of(called.value if isinstance(called, ast.Subscript) else called)
 
 
 def copies_with(text: str, place: int) -> bool:

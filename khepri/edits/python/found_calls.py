@@ -1,14 +1,14 @@
 """Finds with rope the calls of a Python function, and the uses of a parameter of it."""
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final
 
 from khepri.edits.change import FileChange, change_set
 from khepri.edits.exact import replace_text
 from khepri.edits.locate import Target, find_python, read_source
 from khepri.edits.python.calls import calls_of
-from khepri.edits.python.class_relations import relatives, sharing_classes
+from khepri.edits.python.class_relations import Class, Classes, relatives, sharing_classes
 from khepri.edits.python.parameter_scopes import ParameterScopes
 from khepri.edits.python.rope_project import RopeProject
 from khepri.edits.python.signature import Definition
@@ -72,6 +72,8 @@ def _built_by(workspace: Workspace, target: Target) -> list[Target]:
     bases = _family(workspace, target)
     candidates = [each for classes in bases.values() for each in classes]
     project = RopeProject(workspace, hides_async=True)
+    # rope does not know what ``class Low(Box[int])`` inherits.
+    inheriting = _inheriting(workspace, target)
     found: list[Target] = []
 
     def run() -> "RopeChanges":
@@ -88,12 +90,31 @@ def _built_by(workspace: Workspace, target: Target) -> list[Target]:
         constructor = meaning(target)
         for each in dict.fromkeys(candidates):
             pyclass = meaning(each).get_object()
-            if not is_made(pyclass) and target.name in pyclass and same_pyname(constructor, pyclass[target.name]):
+            if is_made(pyclass):
+                continue
+            is_found = target.name in pyclass and same_pyname(constructor, pyclass[target.name])
+            if is_found or Class(each.source.path, each.symbol) in inheriting:
                 found.append(each)
         return RopeChanges("")
 
     project.change_of(f"find the classes that {target.label} builds", run)
     return found
+
+
+def _inheriting(workspace: Workspace, target: Target) -> set[Class]:
+    """Return the classes below the one of a constructor that have no other, be it their own or a mixin's."""
+    classes = Classes(workspace)
+    owner = Class(target.source.path, target.symbol.rpartition(".")[0])
+    known = classes.above(owner) | {owner}
+    return {
+        each
+        for each in classes.below(owner) - known
+        if not any(
+            classes.member(one, name) is not None
+            for one in (classes.above(each) | {each}) - known
+            for name in _BUILDERS
+        )
+    }
 
 
 def _based_on(workspace: Workspace, name: str) -> list[Target]:
@@ -135,7 +156,8 @@ def _calls(workspace: Workspace, target: Target) -> list[tuple[str, int]]:
             target.name,
             name,
             instance=primary,
-            only_calls=True,
+            # ``Box[int](1)`` is a call of Box for Python, and not for rope.
+            only_calls=target.kind != "class",
             unsure=lambda occurrence: is_super_use(occurrence, name, sharing),
         )
         for file in project.candidates(target.name):
@@ -149,10 +171,23 @@ def _calls(workspace: Workspace, target: Target) -> list[tuple[str, int]]:
     for path, veiled_place in found:
         text = read_source(workspace, path).text
         place = project.unveiled(text, veiled_place)
-        opening = text.find("(", place)
-        if opening >= 0 and not text[place:opening].strip():
+        opening = _opening(text, place, target)
+        if opening is not None:
             calls.append((path, opening))
     return calls
+
+
+def _opening(text: str, place: int, target: Target) -> int | None:
+    """Return where the bracket of the call opens for which a name ends at a place of a text; None if it is no call."""
+    if target.kind == "class":
+        return _openings(text, target.name).get(place)
+    opening = text.find("(", place)
+    return opening if opening >= 0 and not text[place:opening].strip() else None
+
+
+@lru_cache(maxsize=8)
+def _openings(text: str, name: str) -> dict[int, int]:
+    return {each.end: each.opening for each in calls_of(text, name)}
 
 
 def found_uses(workspace: Workspace, definition: Definition, name: str) -> list[tuple[str, int]]:

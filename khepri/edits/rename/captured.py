@@ -69,5 +69,5 @@ def _passing(workspace: Workspace, definition: Definition, name: str) -> dict[tu
                 [call for call in calls_of(text, each) if name in call.passed] if each.partition("(")[0] in text else []
             )
             ends = foreign.ends(path, text, each) if calls else frozenset()
-            found |= {(path, call.opening): call for call in calls if len(text[: call.opening].rstrip()) not in ends}
+            found |= {(path, call.opening): call for call in calls if call.end not in ends}
     return found
