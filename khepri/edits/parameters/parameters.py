@@ -19,7 +19,7 @@ from khepri.edits.parameters.star_parameters import is_starred, rename_starred
 from khepri.edits.parameters.starred_arguments import refuse_starred, with_starred
 from khepri.edits.parameters.twin_constructors import refuse_twin
 from khepri.edits.parameters.unresolved_calls import refuse_unresolved, with_unresolved
-from khepri.edits.python.class_relations import relatives
+from khepri.edits.python.class_relations import Classes, relatives
 from khepri.edits.python.families import family_of
 from khepri.edits.python.found_calls import classes_below, found_calls, found_uses
 from khepri.edits.python.imports import check_imports
@@ -32,6 +32,7 @@ from khepri.edits.python.super_uses import CONSTRUCTORS
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename.captured import check_captured
 from khepri.edits.rename.filled_texts import notes_on_shown
+from khepri.edits.rename.look_alikes import taking_look_alikes
 from khepri.edits.rename.loose_uses import notes_on_loose_uses, with_partials
 from khepri.edits.rename.rename import Refactoring, check_name, refuse_special
 from khepri.edits.rename.rename_notes import shown
@@ -94,6 +95,7 @@ def _removed(workspace: Workspace, target: Target, name: str, inference: Inferen
     notes += _notes_on_places(definitions[0], name, calls, inferred)
     notes += _notes_on_lookups(target, name)
     notes += note_on_split_calls(workspace, definitions[0], name)
+    notes += _notes_on_look_alikes(workspace, target, name)
     notes += (*notes_on_stand_ins(workspace, target), *outside)
     notes += notes_on_loose_uses(workspace, changes, target, name, is_removed=True)
     if asked := [each.target.label for each in definitions if is_asked_for(each, name)]:
@@ -190,6 +192,7 @@ def rename_parameter(workspace: Workspace, path: str, symbol: str, old: str, new
     changes = with_starred(changes, forked, target, old, new)
     outside = check_outside_parameter(workspace, target, old, is_removed=False)
     notes = (*captured, *notes_on_stand_ins(workspace, target), *outside, *note_on_split_calls(workspace, first, old))
+    notes += _notes_on_look_alikes(workspace, target, old)
     notes += _on_guessed([*guessed], target, new)
     if taking := _taking_by_name(forked, find_python(forked, path, symbol), new):
         meant = {call for each in taking for call in found_calls(forked, each)}
@@ -339,6 +342,20 @@ def _notes_on_places(
         if inferred.is_meant(source.path, source.text, call.end) is not False
     ]
     return (f"{shown(left)} may pass {name} by its place, on objects of unknown type: not changed",) if left else ()
+
+
+def _notes_on_look_alikes(workspace: Workspace, target: Target, name: str) -> tuple[str, ...]:
+    """Return a note on the methods that stand for one by the shape of their class and still take a parameter."""
+    classes = Classes(workspace)
+    others = relatives(workspace, target, classes) if target.is_member else ()
+    places = [f"{path}:{line}" for path, line in taking_look_alikes(classes, target, others, name)]
+    if not places:
+        return ()
+    stands, takes, was = ("it stands", "takes", "was") if len(places) == 1 else ("they stand", "take", "were")
+    return (
+        f"{shown(places)} {takes} {name} and {was} left: change it there too if {stands} for {target.label} or the "
+        "other way round, without inheriting",
+    )
 
 
 def notes_on_stand_ins(workspace: Workspace, target: Target) -> tuple[str, ...]:

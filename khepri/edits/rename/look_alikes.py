@@ -10,6 +10,7 @@ from typing import Final
 
 from khepri.edits.locate import Target
 from khepri.edits.python.bare_names import base_name
+from khepri.edits.python.calls import parameters_of
 from khepri.edits.python.class_relations import Class, Classes, Relative
 from khepri.edits.rename.rename_notes import shown
 
@@ -31,27 +32,65 @@ def notes_on_look_alikes(classes: Classes, target: Target, others: Collection[Re
     renamed = classes.sharing_members(own, others) | {own}
     notes = []
     for one in sorted(renamed, key=_place):
-        needed = _needed(classes, one)
-        if target.name in needed and (found := _meeting(classes, one, {*needed, target.name}, target.name) - renamed):
+        if found := _standing_for(classes, one, target.name) - renamed:
             labels = [_label(each) for each in sorted(_uppermost(classes, found), key=_place)]
             have, they, were = ("has", "it stands", "was") if len(labels) == 1 else ("have", "they stand", "were")
             notes.append(
                 f"{shown(labels)} {have} all that {one.symbol} asks for without inheriting from it, and {were} left: "
                 f"rename {target.name} there too if {they} for it"
             )
-    met = [
-        _label(each)
-        for each in sorted({*classes.naming(b"Protocol")} - renamed, key=_place)
-        if classes.member(each, target.name) is not None
-        and target.name in (needed := _needed(classes, each))
-        and any(all(classes.has(one, name) for name in needed) for one in renamed)
-    ]
-    if met:
+    if met := [_label(each) for each in sorted(_met(classes, renamed, target.name), key=_place)]:
         notes.append(
             f"{own.symbol} has all that {shown(met)} asks for, where {target.name} was left: rename it there too if "
             f"{own.symbol} stands for it"
         )
     return tuple(notes)
+
+
+def taking_look_alikes(
+    classes: Classes, target: Target, others: Collection[Relative], name: str
+) -> tuple[tuple[str, int], ...]:
+    """Return the methods of such classes that take a parameter which a method does not take any more.
+
+    Args:
+        classes: Where, before the change.
+        target: The method; anything else has none.
+        others: The methods that are changed with it.
+        name: The parameter.
+
+    Returns:
+        Path and line of each.
+    """
+    if not target.is_member or target.name in _CONSTRUCTORS:
+        return ()
+    own = Class(target.source.path, target.symbol.rpartition(".")[0])
+    changed = classes.sharing_members(own, others) | {own}
+    found = {each for one in changed for each in _standing_for(classes, one, target.name)}
+    nodes = [(each, classes.node(each)) for each in (found | _met(classes, changed, target.name)) - changed]
+    return tuple(
+        sorted(
+            (each.path, method.lineno)
+            for each, node in nodes
+            for method in (node.body if node is not None else ())
+            if isinstance(method, _FUNCTIONS) and method.name == target.name and name in parameters_of(method)
+        )
+    )
+
+
+def _standing_for(classes: Classes, one: Class, name: str) -> set[Class]:
+    needed = _needed(classes, one)
+    return _meeting(classes, one, {*needed, name}, name) if name in needed else set()
+
+
+def _met(classes: Classes, changed: Collection[Class], name: str) -> set[Class]:
+    """Return the Protocols with a member that some classes meet, besides those classes."""
+    return {
+        each
+        for each in {*classes.naming(b"Protocol")} - {*changed}
+        if classes.member(each, name) is not None
+        and name in (needed := _needed(classes, each))
+        and any(all(classes.has(one, asked) for asked in needed) for one in changed)
+    }
 
 
 def _needed(classes: Classes, one: Class) -> set[str]:
