@@ -7,7 +7,7 @@ import ast
 from collections.abc import Mapping
 from typing import Final
 
-from khepri.edits.python.quoted_types import places_in
+from khepri.edits.python.offsets import Offsets
 
 _PLAIN: Final = -1
 """The conversion of a value in braces that has none."""
@@ -30,10 +30,10 @@ def with_filled_f_strings(body: str, values: Mapping[str, ast.expr]) -> str:
     """
     finder = _Finder(values)
     finder.visit(ast.parse(body))
-    place = places_in(body)
+    offsets = Offsets(body)
     for old, new in sorted(finder.found, key=lambda pair: (-pair[0].lineno, -pair[0].col_offset)):
-        start = place(old.lineno, old.col_offset)
-        end = place(old.end_lineno or old.lineno, old.end_col_offset or old.col_offset)
+        start = offsets.start(old)
+        end = offsets.end(old)
         body = body[:start] + _written(new, body[start:end]) + body[end:]
     return body
 

@@ -5,9 +5,8 @@ It knows no types: for what rope cannot resolve, so that a change of a signature
 
 import ast
 from dataclasses import dataclass
-from itertools import accumulate
 
-from khepri.edits.python.inline_calls import end_of
+from khepri.edits.python.offsets import Offsets
 from khepri.edits.python.trees import all_nodes, tree_of
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -33,12 +32,7 @@ class Call:
 
 def calls_of(text: str, name: str) -> list[Call]:
     """Return the calls of ``name`` in a Python text; none in a text that cannot be parsed."""
-    lines = text.split("\n")
-    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
-
-    def place(line: int, column: int) -> int:
-        return starts[line - 1] + len(lines[line - 1].encode()[:column].decode())
-
+    offsets = Offsets(text)
     found = []
     for node in _nodes(text):
         if not isinstance(node, ast.Call):
@@ -47,8 +41,8 @@ def calls_of(text: str, name: str) -> list[Call]:
         func = node.func.value if isinstance(node.func, ast.Subscript) else node.func
         if _called(func) != name:
             continue
-        passed = {each.arg: place(each.lineno, each.col_offset) for each in node.keywords if each.arg is not None}
-        end, opening = place(*end_of(func)), text.index("(", place(*end_of(node.func)))
+        passed = {each.arg: offsets.start(each) for each in node.keywords if each.arg is not None}
+        end, opening = offsets.end(func), text.index("(", offsets.end(node.func))
         found.append(Call(node.lineno, end, opening, passed, len(node.args), isinstance(func, ast.Attribute)))
     return found
 

@@ -8,10 +8,10 @@ there returns is not known: it may hand back an object of ours.
 import ast
 import builtins
 from collections.abc import Mapping
-from itertools import accumulate
 
 from khepri.edits.python.foreign_types import ForeignTypes, Origin
 from khepri.edits.python.imports import Modules, bindings_of, parsed
+from khepri.edits.python.offsets import Offsets
 from khepri.edits.python.trees import all_nodes, tree_of
 from khepri.edits.workspace import Workspace
 
@@ -94,8 +94,7 @@ class Foreign:
             return frozenset(), frozenset()
         types, outside, given = self._known(path, tree)
         origins = dict(types.uses(name))
-        lines = text.split("\n")
-        starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+        offsets = Offsets(text)
         found: set[int] = set()
         doubtful: set[int] = set()
         for node in all_nodes(tree):
@@ -107,10 +106,7 @@ class Foreign:
                 case _:
                     continue
             if is_foreign or (isinstance(node, ast.Attribute) and origins[node] is Origin.MAYBE_OUTSIDE):
-                assert node.end_lineno is not None
-                line = lines[node.end_lineno - 1].encode()[: node.end_col_offset]
-                end = starts[node.end_lineno - 1] + len(line.decode())
-                (found if is_foreign else doubtful).add(end)
+                (found if is_foreign else doubtful).add(offsets.end(node))
         return frozenset(found), frozenset(doubtful)
 
 

@@ -3,6 +3,8 @@
 import ast
 from itertools import accumulate
 
+Placed = ast.expr | ast.stmt | ast.arg | ast.keyword | ast.alias
+
 
 class Offsets:
     """The places of one text. Any thread."""
@@ -21,10 +23,10 @@ class Offsets:
         """
         return self._starts[line - 1] + len(self._lines[line - 1].encode()[:column].decode())
 
-    def start(self, node: ast.expr | ast.stmt) -> int:
-        """Return where an expression or a statement begins."""
+    def start(self, node: Placed) -> int:
+        """Return where a piece of code begins."""
         return self.of(node.lineno, node.col_offset)
 
-    def end(self, node: ast.expr | ast.stmt) -> int:
-        """Return where an expression or a statement ends."""
+    def end(self, node: Placed) -> int:
+        """Return where a piece of code ends."""
         return self.of(node.end_lineno or node.lineno, node.end_col_offset or 0)

@@ -6,9 +6,9 @@ function, so what it finds is held against the scopes here.
 
 import ast
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
 from typing import Final
 
+from khepri.edits.python.offsets import Offsets
 from khepri.edits.python.trees import all_nodes, tree_of
 
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -27,8 +27,7 @@ class ParameterScopes:
             name: What is looked for.
         """
         self._text, self._name = text, name
-        self._lines = text.split("\n")
-        self._starts = list(accumulate((len(line) + 1 for line in self._lines), initial=0))
+        self._offsets = Offsets(text)
         self._ranges: list[tuple[int, int, bool]] = []
         self._keywords: set[int] = set()
         self._lambdas: list[tuple[int, int]] = []
@@ -38,10 +37,10 @@ class ParameterScopes:
         except (SyntaxError, ValueError, RecursionError):
             return
         self._keywords = {
-            self._start(node) for node in all_nodes(tree) if isinstance(node, ast.keyword) and node.arg == name
+            self._offsets.start(node) for node in all_nodes(tree) if isinstance(node, ast.keyword) and node.arg == name
         }
         self._modules = [
-            (start := self._place(each.lineno, each.col_offset), start + len(each.name))
+            (start := self._offsets.start(each), start + len(each.name))
             for node in all_nodes(tree)
             if isinstance(node, ast.Import)
             for each in node.names
@@ -78,7 +77,7 @@ class ParameterScopes:
         """
         below = list(ast.iter_child_nodes(node))
         if isinstance(node, ast.arg) and node.arg == self._name:
-            start = self._start(node)
+            start = self._offsets.start(node)
             self._ranges.append((start, start + len(self._name), True))
         elif isinstance(node, _FUNCTIONS):
             body = [node.body] if isinstance(node, ast.Lambda) else node.body
@@ -108,22 +107,11 @@ class ParameterScopes:
     def _owned(self, node: ast.Lambda) -> Iterator[tuple[int, int]]:
         for each in _own_arguments(node.args):
             if each.arg == self._name:
-                yield self._start(each), self._start(each) + len(self._name)
-                yield self._start(node.body), self._end(node.body)
+                yield self._offsets.start(each), self._offsets.start(each) + len(self._name)
+                yield self._offsets.start(node.body), self._offsets.end(node.body)
 
     def _note(self, body: Sequence[ast.expr | ast.stmt], is_one: bool) -> None:
-        self._ranges.append((self._start(body[0]), self._end(body[-1]), is_one))
-
-    def _start(self, node: ast.stmt | ast.expr | ast.arg | ast.keyword) -> int:
-        return self._place(node.lineno, node.col_offset)
-
-    def _end(self, node: ast.stmt | ast.expr) -> int:
-        assert node.end_lineno is not None
-        assert node.end_col_offset is not None
-        return self._place(node.end_lineno, node.end_col_offset)
-
-    def _place(self, line: int, column: int) -> int:
-        return self._starts[line - 1] + len(self._lines[line - 1].encode()[:column].decode())
+        self._ranges.append((self._offsets.start(body[0]), self._offsets.end(body[-1]), is_one))
 
 
 def _own_arguments(arguments: ast.arguments) -> Iterator[ast.arg]:

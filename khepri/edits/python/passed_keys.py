@@ -2,9 +2,8 @@
 
 import ast
 from collections.abc import Collection, Iterator
-from itertools import accumulate
 
-from khepri.edits.python.inline_calls import end_of
+from khepri.edits.python.offsets import Offsets
 from khepri.edits.python.trees import all_nodes, tree_of
 
 
@@ -36,17 +35,12 @@ def passed_places(text: str, openings: Collection[int], name: str) -> list[int]:
         tree = tree_of(text)
     except (SyntaxError, ValueError, RecursionError):
         tree = None
-    lines = text.split("\n")
-    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
-
-    def place(line: int, column: int) -> int:
-        return starts[line - 1] + len(lines[line - 1].encode()[:column].decode())
-
+    offsets = Offsets(text)
     found = []
     for node in all_nodes(tree) if tree is not None else ():
-        if isinstance(node, ast.Call) and text.find("(", place(*end_of(node.func))) in openings:
+        if isinstance(node, ast.Call) and text.find("(", offsets.end(node.func)) in openings:
             for key in passed_names(node, name):
-                start = place(key.lineno, key.col_offset) + isinstance(key, ast.Constant)
+                start = offsets.start(key) + isinstance(key, ast.Constant)
                 found += [start] * text.startswith(name, start)
     return found
 

@@ -5,11 +5,11 @@ no annotation stands cannot be told, so that such a place is only named.
 """
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Final
 
+from khepri.edits.python.offsets import Offsets
 from khepri.edits.python.trees import all_nodes, tree_of
 
 _QUOTES: Final = ('"', "'")
@@ -33,7 +33,7 @@ def quoted_unions(text: str) -> Iterator[QuotedUnion]:
         tree = tree_of(text)
     except (SyntaxError, ValueError, RecursionError):
         return
-    place = places_in(text)
+    offsets = Offsets(text)
     annotated = {id(inner) for each in _annotations(tree) for inner in ast.walk(each)}
     queue: list[ast.AST] = [tree]
     while queue:
@@ -43,26 +43,15 @@ def quoted_unions(text: str) -> Iterator[QuotedUnion]:
         if not texts or not isinstance(node, ast.BinOp):
             queue += operands if len(operands) > 1 else ast.iter_child_nodes(node)
             continue
-        start, end = (
-            place(node.lineno, node.col_offset),
-            place(node.end_lineno or node.lineno, node.end_col_offset or node.col_offset),
-        )
         names = [
             str(each.value) if isinstance(each, ast.Constant) and each in texts else ast.unparse(each)
             for each in operands
         ]
         yield QuotedUnion(
-            start,
-            end,
-            _as_text(names, text[place(texts[0].lineno, texts[0].col_offset)]) if id(node) in annotated else "",
+            offsets.start(node),
+            offsets.end(node),
+            _as_text(names, text[offsets.start(texts[0])]) if id(node) in annotated else "",
         )
-
-
-def places_in(text: str) -> Callable[[int, int], int]:
-    """Return what tells where in a text, in characters, a line and a column of Python's trees are."""
-    rows = text.split("\n")
-    starts = list(accumulate((len(row) + 1 for row in rows), initial=0))
-    return lambda line, column: starts[line - 1] + len(rows[line - 1].encode()[:column].decode())
 
 
 def _operands(node: ast.AST) -> list[ast.expr]:

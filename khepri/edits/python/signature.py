@@ -10,6 +10,7 @@ from khepri.edits.change import FileChange
 from khepri.edits.exact import replace_text
 from khepri.edits.locate import Source, Target, name_offset
 from khepri.edits.python.calls import Function, parameters_of
+from khepri.edits.python.offsets import Offsets
 from khepri.edits.python.trees import all_nodes, tree_of
 from khepri.edits.refusal import EditRefusedError, Refusal
 
@@ -35,10 +36,7 @@ class Definition:
     def __init__(self, target: Target) -> None:
         self.target = target
         self.text = target.source.text
-        self._starts = [0]
-        for line in self.text.split("\n"):
-            self._starts.append(self._starts[-1] + len(line) + 1)
-        self._lines = self.text.split("\n")
+        self._offsets = Offsets(self.text)
         self.node = self._find()
 
     @property
@@ -74,17 +72,17 @@ class Definition:
 
     def span(self, node: ast.expr) -> tuple[int, int]:
         """Return where an expression of the definition begins and ends in the text."""
-        return self._place(node.lineno, node.col_offset), self._end(node)
+        return self._offsets.start(node), self._offsets.end(node)
 
     def start(self, parameter: ast.arg) -> int:
         """Return where a parameter begins in the text."""
-        return self._place(parameter.lineno, parameter.col_offset)
+        return self._offsets.start(parameter)
 
     def uses(self, name: str, besides: Sequence[Edit] = ()) -> list[int]:
         """Return the lines of the body that use a name, but not in what some edits take out."""
         nodes = (node for statement in self.node.body for node in ast.walk(statement))
         found = [node for node in nodes if isinstance(node, ast.Name) and node.id == name]
-        places = ((node.lineno, self._place(node.lineno, node.col_offset)) for node in found)
+        places = ((node.lineno, self._offsets.start(node)) for node in found)
         return sorted(line for line, place in places if not any(each.start <= place < each.end for each in besides))
 
     def parameter_offset(self, name: str) -> int:
@@ -96,7 +94,7 @@ class Definition:
         every = (*self.node.args.posonlyargs, *self.node.args.args, *self.node.args.kwonlyargs)
         for each in every:
             if each.arg == name:
-                return self._place(each.lineno, each.col_offset)
+                return self._offsets.start(each)
         raise EditRefusedError(Refusal.NO_TARGET, f"{self.target.label} has no parameter {name}")
 
     def with_plain_parameters(self) -> str:
@@ -108,7 +106,7 @@ class Definition:
         if not (arguments.posonlyargs or arguments.kwonlyargs):
             return self.text
         every = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
-        ends = {self._place(each.lineno, each.col_offset): self._end(each.annotation or each) for each in every}
+        ends = {self._offsets.start(each): self._offsets.end(each.annotation or each) for each in every}
         text = self.text
         for start, end in split_arguments(text, self._after_opening()):
             first = _first(text, start, end)
@@ -135,7 +133,7 @@ class Definition:
             place = self._after_opening()
             rest = ", " if arguments.kwarg else ""
             return Edit(place, place, text + rest)
-        place = self._end(last)
+        place = self._offsets.end(last)
         while self.text[place] == ")" and self._closes_default(place):
             place += 1
         if arguments.posonlyargs and not (arguments.args or arguments.vararg or arguments.kwonlyargs):
@@ -187,14 +185,6 @@ class Definition:
                     start = place
                     break
         return self.text.index("(", start) + 1
-
-    def _place(self, line: int, column: int) -> int:
-        return self._starts[line - 1] + len(self._lines[line - 1].encode()[:column].decode())
-
-    def _end(self, node: ast.expr | ast.arg) -> int:
-        assert node.end_lineno is not None
-        assert node.end_col_offset is not None
-        return self._place(node.end_lineno, node.end_col_offset)
 
     def _find(self) -> Function:
         try:

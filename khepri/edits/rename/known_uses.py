@@ -6,7 +6,6 @@ What the code is said to say here is not inferred beyond the scope in which a na
 import ast
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
-from itertools import accumulate
 from typing import Final
 
 from khepri.edits.locate import Target
@@ -14,6 +13,7 @@ from khepri.edits.python.class_relations import Class, Classes
 from khepri.edits.python.imports import parsed
 from khepri.edits.python.inference import Inference
 from khepri.edits.python.known_objects import caught_objects, named_classes
+from khepri.edits.python.offsets import Offsets
 from khepri.edits.python.trees import all_nodes
 from khepri.edits.workspace import Workspace
 
@@ -51,8 +51,7 @@ class KnownUses:
     def _ends(self, path: str, text: str) -> Mapping[int, bool]:
         """Return where in a text uses end of which it is known whether they are of the member, each with that."""
         tree = parsed(text.encode()) or ast.Module([], [])
-        lines = text.split("\n")
-        starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+        offsets = Offsets(text)
         found = {}
         named = [(node, self._classes.meant(path, written)) for node, written in _typed(tree, self._name)]
         for node in _on_super(tree, self._name):
@@ -62,23 +61,20 @@ class KnownUses:
         for node, one in named:
             is_meant = self._has_meant(one) if one is not None else None
             if is_meant is not None:
-                row = lines[(node.end_lineno or 1) - 1].encode()[: node.end_col_offset]
-                found[starts[(node.end_lineno or 1) - 1] + len(row.decode())] = is_meant
+                found[offsets.end(node)] = is_meant
         return found
 
     def _said_ends(self, path: str, text: str) -> frozenset[int]:
         """Return where in a text uses end whose object is of one class, or several, as the code says around it."""
         tree = parsed(text.encode()) or ast.Module([], [])
-        lines = text.split("\n")
-        starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+        offsets = Offsets(text)
         said = self._said(path, tree)
         found = set()
         for node in all_nodes(tree):
             if isinstance(node, ast.Attribute) and node.attr == self._name:
                 makers = _makers(tree, node.value)
                 if node in said or (makers and all(self._classes.meant(path, each) is not None for each in makers)):
-                    row = lines[(node.end_lineno or 1) - 1].encode()[: node.end_col_offset]
-                    found.add(starts[(node.end_lineno or 1) - 1] + len(row.decode()))
+                    found.add(offsets.end(node))
         return frozenset(found)
 
     def _said(self, path: str, tree: ast.Module) -> set[ast.Attribute]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from khepri.edits.change import ChangeSet
 from khepri.edits.locate import Source, Target
-from khepri.edits.python.quoted_types import places_in
+from khepri.edits.python.offsets import Offsets
 from khepri.edits.python.rope_project import RopeProject
 from khepri.edits.python.trees import tree_of
 from khepri.edits.refusal import EditRefusedError, Refusal
@@ -42,7 +42,7 @@ def find_local(source: Source, symbol: str) -> Target | None:
         return None
     place = _binding(found[0], name)
     assert place is not None
-    offset = places_in(source.text)(place.lineno, place.col_offset)
+    offset = Offsets(source.text).start(place)
     return Target(source, symbol, name, "variable", place.lineno, place.end_lineno or place.lineno, offset)
 
 

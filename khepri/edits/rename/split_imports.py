@@ -9,7 +9,6 @@ import ast
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Final
 
 from khepri.edits.change import ChangeSet, FileChange, change_set
@@ -17,6 +16,7 @@ from khepri.edits.exact import replace_text
 from khepri.edits.locate import Target, find_target
 from khepri.edits.python.found_calls import is_builder
 from khepri.edits.python.imports import Modules, bindings_of, parsed, star_passers, star_sources
+from khepri.edits.python.offsets import Offsets
 from khepri.edits.python.signature import Definition
 from khepri.edits.python.trees import all_nodes
 from khepri.edits.refusal import EditRefusedError, Refusal
@@ -241,17 +241,10 @@ class SplitImports:
         return path == self._target.source.path and isinstance(binding.scope, ast.Module)
 
     def _places(self, text: str, found: list[_Binding]) -> Iterator[tuple[int, int, _Binding]]:
-        lines = text.split("\n")
-        starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+        offsets = Offsets(text)
         for each in found:
             if each.alias is not None:
-                ends = ((each.alias.lineno, each.alias.col_offset), (each.alias.end_lineno, each.alias.end_col_offset))
-                # The columns of ast are bytes.
-                first, last = (
-                    starts[(line or 1) - 1] + len(lines[(line or 1) - 1].encode()[:column].decode())
-                    for line, column in ends
-                )
-                yield first, last, each
+                yield offsets.start(each.alias), offsets.end(each.alias), each
 
 
 def _with(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> ast.stmt:
