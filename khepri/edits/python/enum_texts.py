@@ -18,11 +18,21 @@ def is_enum_member(classes: Classes, target: Target) -> bool:
     """Tell if a definition is a member of an enum: a value in the body of its class."""
     owner = target.symbol.rpartition(".")[0]
     one = Class(target.source.path, owner)
-    node = classes.node(one) if owner else None
-    if node is None or not any(_ENUM.fullmatch(each) for each in classes.outside(one)):
+    return bool(owner) and has_member(classes, one, target.name)
+
+
+def has_member(classes: Classes, one: Class, name: str) -> bool:
+    """Tell if a class is an enum with a member of that name."""
+    node = classes.node(one)
+    if node is None or not is_enum(classes, one):
         return False
     values = (each for statement in node.body if isinstance(statement, ast.Assign) for each in statement.targets)
-    return any(isinstance(each, ast.Name) and each.id == target.name for value in values for each in ast.walk(value))
+    return any(isinstance(each, ast.Name) and each.id == name for value in values for each in ast.walk(value))
+
+
+def is_enum(classes: Classes, one: Class) -> bool:
+    """Tell if a class is an enum."""
+    return any(_ENUM.fullmatch(each) for each in classes.outside(one))
 
 
 def member_texts(tree: ast.Module, name: str) -> Iterator[tuple[ast.expr, ast.Constant]]:

@@ -52,6 +52,12 @@ def is_argument(classes: Classes, target: Target) -> bool | None:
     return None if is_unknown and (is_annotated or is_assigned) else False
 
 
+def is_key(classes: Classes, target: Target) -> bool:
+    """Tell if a field is a key of a dictionary, and no attribute: that of a ``TypedDict``."""
+    owner = Class(target.source.path, target.symbol.rpartition(".")[0])
+    return target.is_member and any(each.rpartition(".")[2] == "TypedDict" for each in classes.outside(owner))
+
+
 def _has_field(body: Collection[ast.stmt], name: str) -> tuple[bool, bool]:
     """Tell if a class annotates an attribute as a field, and if it assigns it."""
     is_annotated = is_assigned = False

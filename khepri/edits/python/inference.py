@@ -29,6 +29,21 @@ _MOST_QUESTIONS: Final = 200
 """What is asked at most in one refactoring: a question takes 20 ms to a second."""
 
 
+_PYTEST: Final = {
+    "_pytest/fixtures.py": "def fixture(function=None, **options): ...\n",
+    "_pytest/tmpdir.py": """from pathlib import Path
+
+from _pytest.fixtures import fixture
+
+
+@fixture
+def tmp_path() -> Path: ...
+""",
+    "pytest/__init__.py": "from _pytest.fixtures import fixture\n",
+}
+"""As much of pytest as jedi has to see to know what a fixture returns: its names, by files."""
+
+
 @dataclass(frozen=True)
 class Place:
     """Where something is defined."""
@@ -99,7 +114,10 @@ class Inference:
         try:
             script = Script(code=text, path=self._root / path, project=self._project, environment=self._environment)
             found = script.goto(line, column, follow_imports=True)
-            return frozenset(self._place(each.module_path, each.line) for each in found)
+            places = [self._place(each.module_path, each.line) for each in found]
+            # For a property of an enum's member jedi shows what ``property`` itself is.
+            is_property = any(each.full_name == "builtins.property" for each in found)
+            return frozenset(places) if not is_property else frozenset()
         except Exception:
             # jedi meets code that it was not written for with errors of all kinds; then it does not know.
             return frozenset()
@@ -128,12 +146,12 @@ class Inference:
         settings.cache_directory = str(folder / "jedi")
         # Who calls a function says what it is given here, and not what others give it.
         settings.dynamic_params = False
+        for path, text in _PYTEST.items():
+            _write(folder / "pytest" / path, text.encode())
         for path in self._workspace.files():
             data = self._workspace.read(path) if path.endswith(".py") else None
             if data is not None:
-                copy = folder / "files" / path
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                copy.write_bytes(data)
+                _write(folder / "files" / path, data)
         return folder / "files"
 
     @cached_property
@@ -144,13 +162,19 @@ class Inference:
         tops = {_top(name, path) for name, path in modules.paths.items()}
         standard = [sysconfig.get_path("stdlib"), f"{sysconfig.get_path('platstdlib')}/lib-dynload"]
         paths = [str(self._root / top) for top in sorted(tops)]
-        return Project(self._root, sys_path=[*paths, *standard], smart_sys_path=False)
+        pytest = str(self._root.parent / "pytest")
+        return Project(self._root, sys_path=[*paths, *standard, pytest], smart_sys_path=False)
 
     @cached_property
     def _environment(self) -> "Environment":
         from jedi import create_environment
 
         return create_environment(sys.executable, safe=False)
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
 
 
 def _top(name: str, path: str) -> str:

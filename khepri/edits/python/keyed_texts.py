@@ -1,4 +1,7 @@
-"""Finds the texts that are keys to an attribute: ``asdict(x)["name"]``, ``vars(x)``, ``**{"name": 1}``, ``type(…)``."""
+"""Finds the texts that are keys to an attribute: ``asdict(x)["name"]``, ``vars(x)``, ``**{"name": 1}``, ``type(…)``.
+
+And those that are keys of a dictionary itself, which a ``TypedDict`` describes.
+"""
 
 import ast
 from collections.abc import Iterator
@@ -39,6 +42,26 @@ def keyed_texts(tree: ast.Module, name: str, *, is_field: bool) -> Iterator[tupl
                 passed = (each.value for each in node.keywords if each.arg is None)
                 for each in passed:
                     yield from ((_made(node), key) for key in _keys(each, name))
+
+
+def dictionary_keys(tree: ast.Module, name: str) -> Iterator[tuple[ast.expr, ast.Constant]]:
+    """Yield the texts that are a name and a key of a dictionary, each with that or with what says its type."""
+    for node in all_nodes(tree):
+        match node:
+            case ast.Subscript(value=of, slice=ast.Constant() as key):
+                found = [(of, key)]
+            case ast.Call(func=ast.Attribute(value=of, attr=called), args=[ast.Constant() as key, *_]):
+                found = [(of, key)] if called in _ASKING else []
+            case ast.Compare(left=ast.Constant() as key, ops=[ast.In() | ast.NotIn()], comparators=[of]):
+                found = [(of, key)]
+            case ast.AnnAssign(annotation=of, value=ast.Dict() as given):
+                found = [(of, key) for key in _keys(given, name)]
+            case ast.FunctionDef(returns=ast.expr() as of) | ast.AsyncFunctionDef(returns=ast.expr() as of):
+                returned = (each.value for each in ast.walk(node) if isinstance(each, ast.Return))
+                found = [(of, key) for each in returned if each is not None for key in _keys(each, name)]
+            case _:
+                continue
+        yield from ((of, key) for of, key in found if key.value == name)
 
 
 def _mapped(node: ast.expr) -> ast.expr | None:

@@ -1,4 +1,4 @@
-"""Tells what the class of an object is called where the code says it: by an annotation, or by what makes it.
+"""Tells what the class of an object is called where the code says it: by an annotation, a check, or what makes it.
 
 Nothing is inferred beyond the scope in which a name is bound.
 """
@@ -8,6 +8,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from khepri.edits.python.bare_names import bare_name
+from khepri.edits.python.narrowing import narrowed_names
+
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 _SCOPES: Final = (*_FUNCTIONS, ast.Lambda, ast.ClassDef)
 _EXPECTING: Final = ("raises", "assertRaises", "assertRaisesRegex")
@@ -16,7 +19,7 @@ _WRAPPERS: Final = ("Optional", "Final", "ClassVar", "Annotated")
 
 def named_classes(tree: ast.Module) -> dict[ast.expr, str]:
     """Return the names that are read in a file, each with what the class of its object is called there, dotted."""
-    return dict(_typed(tree, ()))
+    return {**dict(_typed(tree, ())), **dict(narrowed_names(tree))}
 
 
 def caught_objects(tree: ast.Module) -> dict[ast.expr, str]:
@@ -75,6 +78,12 @@ def _bound(scope: ast.AST) -> Iterator[tuple[str, str]]:
                 said.add(target)
             case ast.Assign(targets=[ast.Name(id=name) as target], value=ast.Call(func=function)):
                 found.setdefault(name, set()).add(_plain(function))
+                said.add(target)
+            case ast.For(target=ast.Name(id=name) as target, iter=ast.Name() | ast.Attribute() as members) if bare_name(
+                members
+            )[:1].isupper():
+                # A class that is gone through is an enumeration.
+                found.setdefault(name, set()).add(_plain(members))
                 said.add(target)
             case ast.Name(id=name, ctx=ast.Store() | ast.Del()) if node not in said:
                 found.setdefault(name, set()).add("")

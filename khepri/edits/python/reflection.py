@@ -17,9 +17,9 @@ from khepri.edits.locate import Target
 from khepri.edits.python.class_bodies import replace_names
 from khepri.edits.python.class_relations import Class, Classes
 from khepri.edits.python.enum_texts import is_enum_member, member_texts
-from khepri.edits.python.fields import is_argument
+from khepri.edits.python.fields import is_argument, is_key
 from khepri.edits.python.imports import Modules, bindings_of, parsed, passing_modules
-from khepri.edits.python.keyed_texts import keyed_texts
+from khepri.edits.python.keyed_texts import dictionary_keys, keyed_texts
 from khepri.edits.python.known_objects import named_classes
 from khepri.edits.python.trees import all_nodes
 from khepri.edits.workspace import Workspace
@@ -77,14 +77,16 @@ def named_uses(workspace: Workspace, target: Target, changes: ChangeSet | None =
     owners = Owners(workspace, target, changes or ChangeSet("", ()))
     is_in_enum = is_enum_member(owners.classes, target)
     is_made_with = is_argument(owners.classes, target) is True
+    is_in_dictionary = is_key(owners.classes, target)
     quoted = re.compile(rb"[\"'.]%s[\"']|\b(?:%s)\(" % (target.name.encode(), "|".join(_KEYWORDS).encode()))
     for path in workspace.files():
         data = after[path] if path in after else workspace.read(path) if path.endswith(".py") else None
         if data is None or not path.endswith(".py") or not quoted.search(data):
             continue
         tree = parsed(data) or ast.Module([], [])
-        keys = keyed_texts(tree, target.name, is_field=is_made_with)
-        for owner, key in chain(keys, member_texts(tree, target.name) if is_in_enum else ()):
+        keys = [keyed_texts(tree, target.name, is_field=is_made_with)]
+        keys += [member_texts(tree, target.name)] * is_in_enum + [dictionary_keys(tree, target.name)] * is_in_dictionary
+        for owner, key in chain(*keys):
             yield NamedUse(path, key.lineno, _end_of(key, target.name), owners.has(path, tree, owner))
         for node in all_nodes(tree):
             match node:

@@ -10,6 +10,7 @@ from typing import Final
 
 from khepri.edits.locate import Target
 from khepri.edits.python.class_relations import Class, Classes
+from khepri.edits.python.enum_texts import has_member, is_enum
 from khepri.edits.python.imports import parsed
 from khepri.edits.python.inference import Inference
 from khepri.edits.python.known_objects import caught_objects, named_classes
@@ -54,6 +55,7 @@ class KnownUses:
         offsets = Offsets(text)
         found = {}
         named = [(node, self._classes.meant(path, written)) for node, written in _typed(tree, self._name)]
+        named += self._on_enum_members(path, tree)
         for node in _on_super(tree, self._name):
             around = self._classes.around(path, node.lineno)
             is_other = around is not None and self._classes.inherits(around, self._name)
@@ -63,6 +65,17 @@ class KnownUses:
             if is_meant is not None:
                 found[offsets.end(node)] = is_meant
         return found
+
+    def _on_enum_members(self, path: str, tree: ast.Module) -> Iterator[tuple[ast.Attribute, Class]]:
+        """Yield the uses on a member of an enum, ``Level.LOW`` or ``Level["LOW"]``, each with the enum."""
+        for node in all_nodes(tree):
+            match node:
+                case ast.Attribute(attr=found, value=ast.Attribute(value=of) | ast.Subscript(value=of) as member):
+                    one = self._classes.meant(path, ast.unparse(of)) if found == self._name else None
+                    if one is None or not is_enum(self._classes, one):
+                        continue
+                    if isinstance(member, ast.Subscript) or has_member(self._classes, one, member.attr):
+                        yield node, one
 
     def _said_ends(self, path: str, text: str) -> frozenset[int]:
         """Return where in a text uses end whose object is of one class, or several, as the code says around it."""
@@ -82,6 +95,7 @@ class KnownUses:
         typed = _typed(tree, self._name)
         found = {node for node, written in typed if self._classes.meant(path, written) is not None}
         found |= set(_on_super(tree, self._name))
+        found |= {node for node, _ in self._on_enum_members(path, tree)}
         for node in all_nodes(tree):
             if isinstance(node, ast.Attribute) and node.attr == self._name:
                 maker = node.value.func if isinstance(node.value, ast.Call) else node.value
@@ -91,7 +105,7 @@ class KnownUses:
         return found
 
     def inferred(self, path: str, before: str, after: str) -> list[int]:
-        """Return the lines where a library has renamed uses by what it infers alone: on no object of a known class.
+        """Return the lines where rope has renamed uses by what it infers alone: on no object of a known class.
 
         Args:
             path: A Python file.
@@ -99,12 +113,12 @@ class KnownUses:
             after: What is proposed, line by line.
         """
         tree, then = (parsed(text.encode()) or ast.Module([], []) for text in (before, after))
-        said = self._said(path, tree)
+        said, offsets = self._said(path, tree), Offsets(before)
         left = {node.lineno for node in ast.walk(then) if isinstance(node, ast.Attribute) and node.attr == self._name}
         found = set()
         for node in all_nodes(tree):
             if isinstance(node, ast.Attribute) and node.attr == self._name and node.lineno not in left:
-                if node not in said:
+                if node not in said and self.is_meant(path, before, offsets.end(node)) is not True:
                     found.add(node.lineno)
         return sorted(found)
 

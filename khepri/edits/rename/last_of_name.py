@@ -1,6 +1,7 @@
 """Tells whether a change leaves any definition of a name, which a use on an object of unknown type may mean then.
 
-Some attributes are defined by texts alone: in ``__slots__``, as a field of a ``namedtuple``, by ``setattr``.
+Some attributes are defined by texts alone: in ``__slots__``, as a field of a ``namedtuple``, by ``setattr``, as an
+option of ``argparse``.
 """
 
 import ast
@@ -57,9 +58,13 @@ def _lists(tree: ast.Module, name: str) -> bool:
                 pass
             case ast.Call(func=called, args=[_, listed, *_]) if bare_name(called) in {*_MAKERS, "setattr"}:
                 pass
+            case ast.Call(func=ast.Attribute(attr="add_argument" | "set_defaults")):
+                listed = node
             case _:
                 continue
+        keywords = (each.arg for each in ast.walk(listed) if isinstance(each, ast.keyword))
         texts = (each.value for each in ast.walk(listed) if isinstance(each, ast.Constant))
-        if any(isinstance(each, str) and name in re.split(r"[\s,]+", each) for each in texts):
+        words = (word for each in texts if isinstance(each, str) for word in re.split(r"[\s,]+", each))
+        if name in {*keywords, *(word.lstrip("-").replace("-", "_") for word in words)}:
             return True
     return False

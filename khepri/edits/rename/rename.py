@@ -11,7 +11,7 @@ from khepri.edits.change import ChangeSet
 from khepri.edits.locate import Source, Target, read_python
 from khepri.edits.python.class_relations import Classes, relatives, sharing_classes
 from khepri.edits.python.common_names import library_uses
-from khepri.edits.python.fields import copies_with, is_argument
+from khepri.edits.python.fields import copies_with, is_argument, is_key
 from khepri.edits.python.foreign import Foreign
 from khepri.edits.python.hidden_modules import refuse_hidden_modules
 from khepri.edits.python.imports import Modules, check_imports, check_passed_on
@@ -27,7 +27,7 @@ from khepri.edits.python.variables import find_definition_or_variable, variables
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename.accessors import is_accessor
 from khepri.edits.rename.class_names import notes_on_class_name
-from khepri.edits.rename.class_patterns import is_pattern_keyword
+from khepri.edits.rename.class_patterns import is_pattern_keyword, with_class_patterns
 from khepri.edits.rename.composed_names import notes_on_composed
 from khepri.edits.rename.enum_notes import notes_on_member
 from khepri.edits.rename.filled_texts import notes_on_filled, notes_on_shown
@@ -118,7 +118,8 @@ def _in_family(workspace: Workspace, target: Target, new_name: str, inference: I
         # What was left before may be renamed now, so that the last notes are the ones to tell.
         changes, notes = changes.merged(following.changes), following.notes
         followed.append(f"{each.path} {each.symbol}")
-    notes = (*notes, *notes_on_inferred(workspace, changes, target, sharing), *note_on_split_members(workspace, target))
+    notes = (*notes, *notes_on_inferred(workspace, changes, target, sharing, inference))
+    notes = (*notes, *note_on_split_members(workspace, target))
     if followed:
         also = f"{shown(followed)} {'is' if len(followed) == 1 else 'are'} renamed too: an object has one of them"
         notes = (also, *notes)
@@ -164,6 +165,7 @@ def _renamed(
     doubtful: dict[str, None] = {}
     inferred: dict[str, None] = {}
     has_arguments = target is not None and is_argument(Classes(workspace), target) is not False
+    is_in_dictionary = target is not None and is_key(Classes(workspace), target)
     foreign = Foreign(workspace)
     known = KnownUses(workspace, target, sharing, inference) if target is not None and target.is_member else None
 
@@ -201,7 +203,7 @@ def _renamed(
                 passed[at] = None
             return False
         before = occurrence.tools.pymodule.source_code[: occurrence.get_word_range()[0]]
-        if not is_argument and not before.rstrip().endswith("."):
+        if not is_argument and (is_in_dictionary or not before.rstrip().endswith(".")):
             # An attribute is used behind a dot; alone, it is a variable that rope does not know.
             return False
         if known is not None:
@@ -243,7 +245,9 @@ def _renamed(
         return split.unveiled(found, new_name) if split is not None else found
 
     changes = run(is_meant=False)
-    is_unique = bool(unsure) and is_last_of_name(workspace, project, changes, old)
+    # What the class lists as a text is renamed later on.
+    listed = with_class_patterns(workspace, changes, target, new_name) if target and target.is_member else changes
+    is_unique = bool(unsure) and is_last_of_name(workspace, project, listed, old)
     if is_unique:
         changes = run(is_meant=True)
     if not changes.files:

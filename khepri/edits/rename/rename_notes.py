@@ -5,6 +5,7 @@ from typing import Final
 
 from khepri.edits.change import ChangeSet
 from khepri.edits.locate import Target
+from khepri.edits.python.inference import Inference
 from khepri.edits.python.leftovers import leftovers
 from khepri.edits.python.private_names import is_private
 from khepri.edits.python.rope_project import RopeProject
@@ -41,10 +42,15 @@ def notes_on_rest(workspace: Workspace, project: RopeProject, changes: ChangeSet
 
 
 def notes_on_inferred(
-    workspace: Workspace, changes: ChangeSet, target: Target, sharing: frozenset[tuple[str, str]]
+    workspace: Workspace,
+    changes: ChangeSet,
+    target: Target,
+    sharing: frozenset[tuple[str, str]],
+    inference: Inference,
 ) -> tuple[str, ...]:
-    """Return a note on uses that the library takes for the member's where those of another class may come too."""
-    known = KnownUses(workspace, target, sharing) if target.is_member and not is_private(target.name) else None
+    """Return a note on uses that rope takes for the member's where those of another class may come too."""
+    is_open = target.is_member and not is_private(target.name)
+    known = KnownUses(workspace, target, sharing, inference) if is_open else None
     if known is None or not known.is_shared():
         return ()
     after = {change.path: change for change in changes.files}

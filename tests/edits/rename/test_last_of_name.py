@@ -19,6 +19,8 @@ USE = "class Box:\n    def size_of(self): ...\n\n\ndef use(thing):\n    return t
         "class Other:\n    __slots__ = {'size_of': 'its size'}\n",
         "Other = collections.namedtuple('Other', 'a, size_of')\n",
         "Other = NamedTuple('Other', [('size_of', int)])\n",
+        "parser.add_argument('-s', '--size-of', type=int)\n",
+        "parser.set_defaults(size_of=1)\n",
         "def fill(other):\n    setattr(other, 'size_of', 1)\n",
     ],
 )
