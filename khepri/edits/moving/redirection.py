@@ -16,7 +16,7 @@ from khepri.edits.python.binding import stored_in
 from khepri.edits.python.import_lines import ImportStatement, with_import
 from khepri.edits.python.imports import Modules, defined_names, imports_in, parsed, passes_on
 from khepri.edits.python.mentions import computes_public_names, public_names, uses_of, without_public_name
-from khepri.edits.python.trees import all_nodes
+from khepri.edits.python.trees import all_nodes, tree_of
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.workspace import Workspace
 from khepri.repo.text import decode, text_or_nothing
@@ -108,6 +108,44 @@ def without_gone_name(changes: ChangeSet, path: str, name: str) -> ChangeSet:
                 after = replace_text(after, without_public_name(text, name), path)
         files.append(FileChange(change.path, change.before, after))
     return change_set(changes.title, files)
+
+
+def notes_on_public_name(changes: ChangeSet, move: Move, old: str, new: str) -> tuple[str, ...]:
+    """Return a note on a name that its old module offers no more, though its ``__all__`` did.
+
+    Args:
+        changes: What is proposed.
+        move: What has moved.
+        old: Path of the file that it was in.
+        new: Path of the file that it is in now.
+    """
+    files = {change.path: change for change in changes.files}
+    before = decode(files[old].before or b"").text if old in files else ""
+    if move.name not in public_names(before) or move.name in public_names(decode(files[old].after or b"").text):
+        return ()
+    offered = public_names(decode(files[new].after or b"").text) if new in files else frozenset()
+    is_missing = bool(offered) and move.name not in offered
+    added = f"; the __all__ of {new} does not name it: add it if it is to be public there" if is_missing else ""
+    return (
+        f"{move.name} was in the __all__ of {old}:{_public_line(before, move.name)} and is not in that module any "
+        f"more: other projects have it from {move.goal} now{added}",
+    )
+
+
+def _public_line(text: str, name: str) -> int:
+    """Return the line where a name stands in the ``__all__`` of a module."""
+    listing = (node for node in tree_of(text).body if any(_is_public(each) for each in ast.walk(node)))
+    lines = [
+        each.lineno
+        for node in listing
+        for each in ast.walk(node)
+        if isinstance(each, ast.Constant) and each.value == name
+    ]
+    return min(lines, default=1)
+
+
+def _is_public(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and node.id == "__all__"
 
 
 def named_plainly(text: str, package: str, move: Move) -> str:

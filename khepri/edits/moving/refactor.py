@@ -16,7 +16,13 @@ from khepri.edits.moving.module_attributes import asked_of
 from khepri.edits.moving.moved_meaning import notes_on_move
 from khepri.edits.moving.moving import moved
 from khepri.edits.moving.plain_lines import PlainLines
-from khepri.edits.moving.redirection import Move, named_plainly, redirect_imports, without_gone_name
+from khepri.edits.moving.redirection import (
+    Move,
+    named_plainly,
+    notes_on_public_name,
+    redirect_imports,
+    without_gone_name,
+)
 from khepri.edits.python.hidden_modules import refuse_hidden_modules
 from khepri.edits.python.imports import (
     Modules,
@@ -61,7 +67,11 @@ def move(workspace: Workspace, path: str, symbol: str, destination: str) -> Refa
     refuse_circle(workspace, changes)
     named = _named_still(workspace, changes, target)
     elsewhere = note_on_place(workspace, changes, Modules(workspace).name(target.source.path), target.name)
-    return Refactoring(changes, (*notes, *named, *elsewhere, *notes_on_move(workspace, changes, target, place)))
+    modules = Modules(workspace, changes)
+    step = Move(target.name, modules.name(target.source.path), modules.name(place))
+    public = notes_on_public_name(changes, step, target.source.path, place)
+    meaning = notes_on_move(workspace, changes, target, place)
+    return Refactoring(changes, (*notes, *named, *public, *elsewhere, *meaning))
 
 
 def _whole(target: Target) -> Target:

@@ -257,6 +257,21 @@ def test_what_is_added_to_the_public_names_later_is_one_of_them(tmp_path: Path) 
     assert "from pkg.goal import f\n" in after["pkg/all.py"]
 
 
+def test_a_name_that_leaves_the_public_names_of_its_module_is_told_with_its_place(tmp_path: Path) -> None:
+    files = {
+        "pkg/__init__.py": "from . import net\n",
+        "pkg/net.py": '__all__ = [\n    "f",\n    "g",\n]\n\n\ndef f(): ...\n\n\ndef g(): ...\n\n\ndef h(): ...\n',
+        "pkg/listed.py": '__all__ = ["x"]\nx = 1\n',
+    }
+    workspace = _repository(tmp_path, files)
+    (note,) = move(workspace, "pkg/net.py", "f", "pkg/goal.py").notes
+    assert note.startswith("f was in the __all__ of pkg/net.py:2 and is not in that module any more")
+    assert note.endswith("have it from pkg.goal now")
+    (note,) = move(workspace, "pkg/net.py", "f", "pkg/listed.py").notes
+    assert note.endswith("the __all__ of pkg/listed.py does not name it: add it if it is to be public there")
+    assert move(workspace, "pkg/net.py", "h", "pkg/goal.py").notes == ()
+
+
 def test_public_names_that_are_those_of_the_old_file_are_refused(tmp_path: Path) -> None:
     files = {
         "pkg/net.py": '__all__ = ["f", "g"]\n\n\ndef f(): ...\n\n\ndef g(): ...\n\n\ndef h(): ...\n',
