@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Callable, Mapping
 
-from khepri.edits.change import ChangeSet
+from khepri.edits.change import ChangeSet, FileChange
 from khepri.edits.python.imports import Modules, imports_in, parsed
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.workspace import Workspace
@@ -19,12 +19,16 @@ def refuse_circle(workspace: Workspace, changes: ChangeSet) -> None:
     """
     modules = Modules(workspace, changes)
     proposed = {change.path: change.after or b"" for change in changes.files}
+    made = {change.path: change for change in changes.files if change.before is None}
     known: dict[str, dict[str, bool]] = {}
 
     def needed(path: str) -> dict[str, bool]:
         if path not in known:
             data = proposed[path] if path in proposed else workspace.read(path)
             known[path] = _needed(data or b"", path, modules)
+            if path in made:
+                had = {other for other in known[path] if _had_before(changes, made[path], other, modules)}
+                known[path] = {other: is_name for other, is_name in known[path].items() if other not in had}
         return known[path]
 
     for change in changes.files:
@@ -41,6 +45,36 @@ def refuse_circle(workspace: Workspace, changes: ChangeSet) -> None:
                     f"{change.path} and {other} would import from {circle}",
                     "move what it needs along with it, or choose another file",
                 )
+
+
+def _had_before(changes: ChangeSet, made: FileChange, package: str, modules: Modules) -> bool:
+    """Tell if a new file has of the package around it only what the file had that imports the new one instead.
+
+    The package has begun to run before each of them, so the new file finds there what the other one found.
+    """
+    folder, _, last = package.rpartition("/")
+    if last != "__init__.py":
+        return False
+    module = modules.name(package)
+    asked = _asked(made.after, made.path, module, modules)
+    return bool(asked) and any(
+        asked <= _asked(each.before, each.path, module, modules)
+        for each in changes.files
+        if each.before is not None and each.path != package and _lie_in(folder, made.path, each.path)
+    )
+
+
+def _lie_in(folder: str, *paths: str) -> bool:
+    return all(path.startswith(f"{folder}/") for path in paths)
+
+
+def _asked(data: bytes | None, path: str, module: str, modules: Modules) -> set[str]:
+    """Return the names that the imports at the top of a file have of a module."""
+    tree = parsed(data or b"")
+    top = [node for node in tree.body if isinstance(node, ast.ImportFrom)] if tree is not None else []
+    package = modules.package(path)
+    every = (each for star in (True, False) for each in imports_in(ast.Module([*top], []), package, is_star=star))
+    return {each.name for each in every if each.module == module}
 
 
 def _way_back(start: str, first: str, is_name: bool, needed: Callable[[str], Mapping[str, bool]]) -> str:

@@ -1,6 +1,8 @@
 """A definition that moves takes the imports that it needs, leaves the others, and stands for the same as before."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -243,6 +245,19 @@ def test_a_circle_that_begins_with_the_import_of_a_module_is_refused(tmp_path: P
         "pkg/late.py",
         "pkg/net.py",
     )
+
+
+def test_a_new_file_takes_over_what_the_old_one_had_of_the_package_around_both(tmp_path: Path) -> None:
+    files = {
+        "pkg/__init__.py": "V = 2\n\nfrom .net import f, g\n",
+        "pkg/net.py": "from . import V\n\n\ndef f():\n    return V\n\n\ndef g():\n    return f()\n",
+    }
+    workspace = _repository(tmp_path, files)
+    changes = move(workspace, "pkg/net.py", "f", "pkg/goal.py").changes
+    for change in changes.files:
+        (tmp_path / change.path).write_text(change.new_text, encoding="utf-8")
+    for first in ("pkg", "pkg.net", "pkg.goal"):
+        subprocess.run([sys.executable, "-c", f"import {first}, pkg; assert pkg.g() == 2"], cwd=tmp_path, check=True)
 
 
 def test_what_is_added_to_the_public_names_later_is_one_of_them(tmp_path: Path) -> None:
