@@ -9,7 +9,7 @@ from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
 from khepri.edits.locate import Target, find_target
 from khepri.edits.python.class_bodies import replace_names
-from khepri.edits.python.found_calls import classes_below
+from khepri.edits.python.class_relations import Class, Classes
 from khepri.edits.python.inline_calls import end_of
 from khepri.edits.python.namesakes import Namesakes
 from khepri.edits.python.trees import all_nodes, tree_of
@@ -35,7 +35,8 @@ def with_class_patterns(workspace: Workspace, changes: ChangeSet, target: Target
         return changes
     files = {change.path: change for change in changes.files}
     after = {change.path: change.after for change in changes.files}
-    below = classes_below(workspace, target) - {owner.name}
+    one = Class(target.source.path, owner.symbol)
+    below = {each.name for each in Classes(workspace).below(one)} - {owner.name}
     meant = Namesakes(workspace, owner, after)
     for path in workspace.files():
         change = files.get(path)

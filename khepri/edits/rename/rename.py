@@ -245,9 +245,11 @@ def _renamed(
         return split.unveiled(found, new_name) if split is not None else found
 
     changes = run(is_meant=False)
-    # What the class lists as a text is renamed later on.
-    listed = with_class_patterns(workspace, changes, target, new_name) if target and target.is_member else changes
-    is_unique = bool(unsure) and is_last_of_name(workspace, project, listed, old)
+    is_unique = False
+    if unsure:
+        # What the class lists as a text is renamed later on.
+        listed = with_class_patterns(workspace, changes, target, new_name) if target and target.is_member else changes
+        is_unique = is_last_of_name(workspace, project, listed, old)
     if is_unique:
         changes = run(is_meant=True)
     if not changes.files:
