@@ -1,8 +1,10 @@
 """Extracts a function with rope, and tells it which names some lines read and bind where rope does not know.
 
 rope overlooks what an ``import`` and an ``except … as`` bind, takes the variables of a comprehension or a lambda for
-those of the function around it, and does not look at the defaults and decorators of a function inside. It finds the
-lines again by a pattern that it makes of them, which f-strings spoil; here they are where they were said to be.
+those of the function around it, and does not look at the defaults and decorators of a function inside. It takes what a
+branch behind the lines binds for bound whichever way is taken, and in the lines what stands behind an inner branch, or
+in a ``try``. It finds the lines again by a pattern that it makes of them, which f-strings spoil; here they are where
+they were said to be.
 """
 
 import ast
@@ -51,6 +53,52 @@ def extract_function(project: "Project", file: "File", start: int, end: int, nam
 
 class _Names(_FunctionInformationCollector):  # type: ignore[misc]
     """Which names are read and bound before, in and after the lines."""
+
+    conditional: bool
+    _is_later_branch = False
+    """Whether what is visited stands behind the lines, and may not be run."""
+
+    def _written_variable(self, name: str, lineno: int) -> None:
+        if lineno <= self.end or not self._is_later_branch:
+            super()._written_variable(name, lineno)
+
+    def _If(self, node: ast.If) -> None:
+        self.visit(node.test)
+        self._branches(node, node.body, node.orelse)
+
+    def _While(self, node: ast.While) -> None:
+        with self._handle_loop_context(node):
+            self._If(node)  # type: ignore[arg-type]
+
+    def _For(self, node: ast.For | ast.AsyncFor) -> None:
+        with self._handle_loop_context(node):
+            self.visit(node.iter)
+            self._branches(node, [node.target, *node.body], node.orelse)
+
+    _AsyncFor = _For
+
+    def _Try(self, node: ast.Try) -> None:
+        self._branches(node, node.body, *([each] for each in node.handlers), node.orelse)
+        for each in node.finalbody:
+            self.visit(each)
+
+    _TryStar = _Try
+
+    def _Match(self, node: ast.Match) -> None:
+        self.visit(node.subject)
+        self._branches(node, *([each.pattern, *filter(None, [each.guard]), *each.body] for each in node.cases))
+
+    def _branches(self, node: ast.stmt, *blocks: Sequence[ast.AST]) -> None:
+        """Visit the code of a statement of which each block may be run or not, but for what runs if the lines do."""
+        is_inside = self.start <= node.lineno <= self.end
+        for block in filter(None, blocks):
+            first, last = getattr(block[0], "lineno", 0), getattr(block[-1], "end_lineno", 0)
+            before = self.conditional, self._is_later_branch
+            self.conditional |= is_inside
+            self._is_later_branch |= not is_inside and not first <= self.start <= self.end <= last
+            for each in block:
+                self.visit(each)
+            self.conditional, self._is_later_branch = before
 
     def _Import(self, node: ast.Import | ast.ImportFrom) -> None:
         for alias in node.names:

@@ -1,0 +1,42 @@
+"""What is extracted returns what is read later and takes what it may leave as it was, whichever branch is taken."""
+
+from pathlib import Path
+
+import pytest
+
+from khepri.edits.moving.refactor import extract
+from khepri.edits.workspace import Workspace
+from khepri.repo.root import Repository
+
+
+def outcomes(text: str) -> list[object]:
+    """Return what ``f`` returns for some arguments."""
+    names: dict[str, object] = {}
+    exec(text, names)
+    function = names["f"]
+    assert callable(function)
+    return [function(first, second) for first in (0, 1, 2) for second in (0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "body"),
+    [
+        ((2, 3), ["h: list = [1]", "c = 1", "if v:", "    h = 2", "return h, c"]),
+        ((2, 3), ["h = 1", "c = 1", "for h in range(v):", "    pass", "return h, c"]),
+        ((2, 3), ["h = 1", "c = 1", "try:", "    h = 1 // v", "except ZeroDivisionError:", "    pass", "return h, c"]),
+        ((2, 3), ["h = 1", "c = 1", "match v:", "    case 1:", "        h = 2", "return h, c"]),
+        ((3, 6), ["x = 0", "if v:", "    if w:", "        print(1)", "    x = 1", "return x"]),
+        ((3, 6), ["x = 0", "try:", "    x = 1 // v", "except ZeroDivisionError:", "    print(1)", "return x"]),
+        ((3, 6), ["x = 0", "for i in range(v):", "    if i > 5:", "        print(i)", "    x = i", "return x"]),
+        ((3, 4), ["if v:", "    x = w + 1", "    y = x", "else:", "    x = 3", "return x"]),
+        ((3, 4), ["while v:", "    x = v", "    v = v - 1", "else:", "    x = 3", "return x"]),
+    ],
+)
+def test_a_branch_around_or_behind_the_lines_changes_nothing(
+    tmp_path: Path, lines: tuple[int, int], body: list[str]
+) -> None:
+    text = "def f(v, w):\n" + "".join(f"    {each}\n" for each in body)
+    (tmp_path / "a.py").write_text(text, encoding="utf-8")
+    done = extract(Workspace(Repository.open(tmp_path)), "a.py", *lines, "part")
+    assert "part(" in done.changes.files[0].new_text
+    assert outcomes(done.changes.files[0].new_text) == outcomes(text)
