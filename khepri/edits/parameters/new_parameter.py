@@ -7,7 +7,8 @@ import keyword
 from khepri.edits.change import ChangeSet, change_set
 from khepri.edits.locate import Target, find_python
 from khepri.edits.parameters.definition_time import missing_at_definition
-from khepri.edits.parameters.parameters import finished, notes_on_stand_ins
+from khepri.edits.parameters.parameter_notes import notes_on_stand_ins
+from khepri.edits.parameters.parameters import finished
 from khepri.edits.python.families import family_of
 from khepri.edits.python.imports import star_sources
 from khepri.edits.python.inline_names import FUNCTIONS, bound_in, top_level_names

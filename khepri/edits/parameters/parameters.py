@@ -15,11 +15,18 @@ from khepri.edits.parameters.decorated_parameters import is_asked_for, places_in
 from khepri.edits.parameters.guessed_calls import guessed_lines
 from khepri.edits.parameters.inferred_calls import InferredCalls
 from khepri.edits.parameters.parameter_docs import with_described
+from khepri.edits.parameters.parameter_notes import (
+    notes_on_lookups,
+    notes_on_meeting,
+    notes_on_places,
+    notes_on_stand_ins,
+    on_guessed,
+    on_prose,
+)
 from khepri.edits.parameters.star_parameters import is_starred, rename_starred
 from khepri.edits.parameters.starred_arguments import refuse_starred, with_starred
 from khepri.edits.parameters.twin_constructors import refuse_twin
 from khepri.edits.parameters.unresolved_calls import refuse_unresolved, with_unresolved
-from khepri.edits.python.class_relations import Classes, relatives
 from khepri.edits.python.families import family_of
 from khepri.edits.python.found_calls import classes_below, found_calls, found_uses
 from khepri.edits.python.imports import check_imports
@@ -28,11 +35,9 @@ from khepri.edits.python.outside_bases import check_outside_parameter
 from khepri.edits.python.overloads import definitions_of_one
 from khepri.edits.python.passed_keys import passed_places
 from khepri.edits.python.signature import Definition, Edit, edited, removal_of, split_arguments
-from khepri.edits.python.super_uses import CONSTRUCTORS
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename.captured import check_captured
 from khepri.edits.rename.filled_texts import notes_on_shown
-from khepri.edits.rename.look_alikes import taking_look_alikes
 from khepri.edits.rename.loose_uses import notes_on_loose_uses, with_partials
 from khepri.edits.rename.rename import Refactoring, check_name, refuse_special
 from khepri.edits.rename.rename_notes import shown
@@ -42,7 +47,6 @@ from khepri.edits.workspace import Workspace
 
 _CALLED_AS_WRITTEN: Final = ("__init__", "__new__", "__call__", "__post_init__", "__init_subclass__")
 """Special methods whose parameters are those of a call in the code."""
-_LOOKUP: Final = re.compile(r"(?<![\w.])(locals|vars|eval|exec)(?=\()")
 
 
 def remove_parameter(workspace: Workspace, path: str, symbol: str, name: str) -> Refactoring:
@@ -92,10 +96,10 @@ def _removed(workspace: Workspace, target: Target, name: str, inference: Inferen
     changes = change_set(title, _edited(workspace, edits).files)
     is_named = any(name in each.keywords for each in definitions)
     notes = refuse_unresolved(workspace, changes, target, name, inferred) if is_named else ()
-    notes += _notes_on_places(definitions[0], name, calls, inferred)
-    notes += _notes_on_lookups(target, name)
+    notes += notes_on_places(definitions[0], name, calls, inferred)
+    notes += notes_on_lookups(target, name)
     notes += note_on_split_calls(workspace, definitions[0], name)
-    notes += _notes_on_look_alikes(workspace, target, name)
+    notes += notes_on_meeting(workspace, target, name)
     notes += (*notes_on_stand_ins(workspace, target), *outside)
     notes += notes_on_loose_uses(workspace, changes, target, name, is_removed=True)
     if asked := [each.target.label for each in definitions if is_asked_for(each, name)]:
@@ -155,7 +159,7 @@ def rename_parameter(workspace: Workspace, path: str, symbol: str, old: str, new
         changes, left = with_described(
             rename_starred(first, old, new, f"rename {old} of {target.label} to {new}"), old, new
         )
-        return finished(workspace, changes, (*_notes_on_lookups(target, old), *_on_prose(old, left)), (old, new))
+        return finished(workspace, changes, (*notes_on_lookups(target, old), *on_prose(old, left)), (old, new))
     _refuse_unknown(target, old)
     refuse_class_keyword(workspace, target, old)
     refuse_twin(workspace, target, old)
@@ -192,8 +196,8 @@ def rename_parameter(workspace: Workspace, path: str, symbol: str, old: str, new
     changes = with_starred(changes, forked, target, old, new)
     outside = check_outside_parameter(workspace, target, old, is_removed=False)
     notes = (*captured, *notes_on_stand_ins(workspace, target), *outside, *note_on_split_calls(workspace, first, old))
-    notes += _notes_on_look_alikes(workspace, target, old)
-    notes += _on_guessed([*guessed], target, new)
+    notes += notes_on_meeting(workspace, target, old)
+    notes += on_guessed([*guessed], target, new)
     if taking := _taking_by_name(forked, find_python(forked, path, symbol), new):
         meant = {call for each in taking for call in found_calls(forked, each)}
         with Inference(workspace) as inference:
@@ -202,31 +206,10 @@ def rename_parameter(workspace: Workspace, path: str, symbol: str, old: str, new
         notes += unresolved
         changes = with_partials(workspace, changes, target, old, new)
         notes += notes_on_loose_uses(workspace, changes, target, old, is_removed=False)
-    notes += _notes_on_lookups(target, old)
+    notes += notes_on_lookups(target, old)
     changes, left = with_described(changes, old, new)
-    notes += _on_prose(old, left)
+    notes += on_prose(old, left)
     return finished(workspace, changes, notes, (old, new))
-
-
-def _on_guessed(places: list[str], target: Target, new: str) -> tuple[str, ...]:
-    if not places:
-        return ()
-    passes = "passes" if len(places) == 1 else "pass"
-    return (f"{shown(places)} {passes} {new} to what may be {target.label} or something else: see that it takes it",)
-
-
-def _on_prose(name: str, places: tuple[str, ...]) -> tuple[str, ...]:
-    return (
-        (f"{name} also stands in comments or docstrings at {shown(list(places))}, which were left",) if places else ()
-    )
-
-
-def _notes_on_lookups(target: Target, name: str) -> tuple[str, ...]:
-    """Return a note on a function that looks at its names as texts."""
-    looking = sorted(set(_LOOKUP.findall(target.text)))
-    if not looking:
-        return ()
-    return (f"{target.label} looks at its names with {', '.join(looking)}(): see that nothing asks for {name} there",)
 
 
 def _in_family(
@@ -326,43 +309,6 @@ def _place_of(text: str, opening: int, name: str, function: Definition, classes:
     is_bound = function.is_method and (not is_bare or function.is_class_method)
     names = function.positional[1:] if is_bound else function.positional
     return names.index(name) if name in names else None
-
-
-def _notes_on_places(
-    function: Definition, name: str, known: Collection[tuple[str, int]], inferred: InferredCalls
-) -> tuple[str, ...]:
-    """Return a note on calls of unknown objects that may pass a parameter by its place, and were left."""
-    if not function.is_method or name not in function.positional[1:]:
-        return ()
-    place = function.positional[1:].index(name)
-    left = [
-        f"{source.path}:{call.line}"
-        for source, call in inferred.behind_dots()
-        if call.by_place > place and (source.path, call.opening) not in known
-        if inferred.is_meant(source.path, source.text, call.end) is not False
-    ]
-    return (f"{shown(left)} may pass {name} by its place, on objects of unknown type: not changed",) if left else ()
-
-
-def _notes_on_look_alikes(workspace: Workspace, target: Target, name: str) -> tuple[str, ...]:
-    """Return a note on the methods that stand for one by the shape of their class and still take a parameter."""
-    classes = Classes(workspace)
-    others = relatives(workspace, target, classes) if target.is_member else ()
-    places = [f"{path}:{line}" for path, line in taking_look_alikes(classes, target, others, name)]
-    if not places:
-        return ()
-    stands, takes, was = ("it stands", "takes", "was") if len(places) == 1 else ("they stand", "take", "were")
-    return (
-        f"{shown(places)} {takes} {name} and {was} left: change it there too if {stands} for {target.label} or the "
-        "other way round, without inheriting",
-    )
-
-
-def notes_on_stand_ins(workspace: Workspace, target: Target) -> tuple[str, ...]:
-    """Return a note on what stands for a method in other classes and is none, so that it keeps its parameters."""
-    others = [] if target.name in CONSTRUCTORS else relatives(workspace, target)
-    places = [f"{each.path}:{each.line}" for each in others if not each.is_method]
-    return (f"{shown(places)} puts something else in the place of {target.label}, and was left",) if places else ()
 
 
 def finished(
