@@ -10,6 +10,7 @@ from typing import Final
 
 from khepri.edits.change import ChangeSet
 from khepri.edits.locate import Target
+from khepri.edits.python.bare_names import bare_name
 from khepri.edits.python.class_relations import Class, Classes, Relative
 from khepri.edits.python.imports import Modules, bindings_of, parsed
 from khepri.edits.python.trees import all_nodes
@@ -110,7 +111,7 @@ def asked_names(tree: ast.Module) -> Iterator[tuple[ast.expr, ast.expr | None, s
 
 
 def _given_names(tree: ast.Module) -> Iterator[tuple[ast.expr, ast.expr, str]]:
-    """Yield where a method asks its own object for an attribute whose name it is passed or looks up: as above.
+    """Yield where a function asks for an attribute whose name it is passed or looks up: as above, any name.
 
     What Python calls by itself (``__getattr__``, ``__repr__``) asks for what the object has, whatever it is called.
     """
@@ -120,13 +121,21 @@ def _given_names(tree: ast.Module) -> Iterator[tuple[ast.expr, ast.expr, str]]:
         passed = {each.arg for each in ast.walk(scope.args) if isinstance(each, ast.arg)}
         for node in ast.walk(scope):
             match node:
+                case ast.Call(func=called, args=[owner, asked, *_]) if bare_name(called) in _READING:
+                    pass
+                case ast.Subscript(value=ast.Call(func=ast.Name(id="globals")) as owner, slice=asked):
+                    pass
                 case ast.Call(
-                    func=ast.Name(id=called) | ast.Attribute(attr=called),
-                    args=[ast.Name("self" | "cls") as own, asked, *_],
-                ) if called in _READING:
-                    is_passed = isinstance(asked, ast.Name) and asked.id in passed
-                    if is_passed or isinstance(asked, ast.Subscript | ast.Attribute):
-                        yield node, own, ".*"
+                    func=ast.Attribute(value=ast.Call(func=ast.Name(id="globals")) as owner), args=[asked, *_]
+                ):
+                    pass
+                case _:
+                    continue
+            # ``name.upper()`` is made of what is passed.
+            while isinstance(asked, ast.Call) and isinstance(asked.func, ast.Attribute):
+                asked = asked.func.value
+            if isinstance(asked, ast.Subscript | ast.Attribute) or (isinstance(asked, ast.Name) and asked.id in passed):
+                yield node, owner, ".*"
 
 
 def pattern_of(node: ast.expr, composed: Mapping[str, str] | None = None) -> str:

@@ -60,6 +60,26 @@ def test_a_function_is_told_where_its_module_looks_for_it(tmp_path: Path) -> Non
     assert "home.py:5" in notes(tmp_path, HOME.format("return globals()[f'visit_{n}']"), "visit_all")[0]
 
 
+@pytest.mark.parametrize("read", ["globals()[n]", "globals().get(n.upper())", "globals()[n.kind]"])
+def test_a_function_is_told_where_its_module_looks_for_a_name_that_is_passed(tmp_path: Path, read: str) -> None:
+    home = HOME.format("pass") + f"\n\ndef find(n):\n    return {read}\n"
+    assert "visit_all may be asked for at home.py:12" in notes(tmp_path, home, "visit_all")[0]
+    assert notes(tmp_path, home, "Walker.visit_list") == ()
+
+
+@pytest.mark.parametrize(
+    ("use", "symbol"),
+    [
+        ("import home\n\n\ndef f(n):\n    return getattr(home, n)\n", "visit_all"),
+        ("from home import Walker\n\n\ndef f(n):\n    return getattr(Walker, n)\n", "Walker.visit_list"),
+    ],
+)
+def test_what_is_asked_for_a_name_that_is_passed_is_told(tmp_path: Path, use: str, symbol: str) -> None:
+    assert "may be asked for at use.py:5" in notes(tmp_path, HOME.format("pass"), symbol, use)[0]
+    other = {"visit_all": "Walker.visit_list", "Walker.visit_list": "visit_all"}[symbol]
+    assert notes(tmp_path, HOME.format("pass"), other, use) == ()
+
+
 @pytest.mark.parametrize(
     ("line", "use"),
     [
