@@ -172,10 +172,11 @@ def test_nothing_moves_out_of_the_repository(workspace: Workspace) -> None:
 
 def test_what_is_named_by_its_old_module_in_a_string_is_told(root: Path, workspace: Workspace) -> None:
     patched = 'from unittest import mock\n\nPATCH = mock.patch("pkg.net.fetch")\nOTHER = "pkg.net.fetcher"\n'
+    patched += """TEXT = "__import__('pkg.net').net.fetch()"\n"""
     (root / "test_net.py").write_text(patched, encoding="utf-8")
     workspace.repository.refresh()
     done = move(workspace, "pkg/net.py", "fetch", "pkg/new.py")
-    assert "pkg.net.fetch still stands in test_net.py:3, and is not there any more" in done.notes
+    assert "pkg.net.fetch still stands in test_net.py:3, test_net.py:5, and is not there any more" in done.notes
 
 
 def test_a_file_that_is_no_valid_python_is_told(root: Path, workspace: Workspace) -> None:

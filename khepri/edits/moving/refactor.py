@@ -117,7 +117,9 @@ def _named_still(workspace: Workspace, changes: ChangeSet, target: Target) -> li
     module = Modules(workspace).name(target.source.path)
     name = f"{module}.{target.name}"
     written = rf"{re.escape(name)}|from {re.escape(module)} import (?:[\w, ]*, )?{re.escape(target.name)}"
-    pattern = re.compile(rf"(?<![\w.])(?:{written})(?!\w)")
+    # Behind a dot the module may be had from its package, however that is called there.
+    had = rf"\.{re.escape(module.rpartition('.')[2])}\.{re.escape(target.name)}" if "." in module else written
+    pattern = re.compile(rf"(?:(?<![\w.])(?:{written})|{had})(?!\w)")
     after = {change.path: change.after for change in changes.files}
     places = []
     for path in sorted({*after, *(path for path in workspace.files() if path.endswith(".py"))}):
