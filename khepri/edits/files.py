@@ -27,6 +27,7 @@ _LONGEST_WRITE_S: Final = 300.0
 """How long a file may lie staged; the process may run in a container, where it cannot be seen."""
 _MOST_BYTES: Final = 20_000_000
 _READ_FLAGS: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | os.O_CLOEXEC
+_AGAIN: Final = "put a file that can be read in its place, or leave it out, and ask again"
 
 
 def read_bytes(path: Path) -> bytes | None:
@@ -41,11 +42,11 @@ def read_bytes(path: Path) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise EditRefusedError(Refusal.UNREADABLE, f"{shown} cannot be read: {error.strerror}") from error
+        raise EditRefusedError(Refusal.UNREADABLE, f"{shown} cannot be read: {error.strerror}", _AGAIN) from error
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
-        raise EditRefusedError(Refusal.UNREADABLE, f"{shown} is not a regular file")
+        raise EditRefusedError(Refusal.UNREADABLE, f"{shown} is not a regular file", _AGAIN)
     with os.fdopen(descriptor, "rb") as file:
         if status.st_size > _MOST_BYTES:
             raise EditRefusedError(Refusal.UNREADABLE, f"{shown} is larger than {_MOST_BYTES // 1_000_000} MB")

@@ -7,7 +7,7 @@ come to is one change set.
 from collections.abc import Mapping
 
 from khepri.edits.change import ChangeSet, FileChange, change_set
-from khepri.edits.files import mode_of, read_bytes
+from khepri.edits.files import changed_since, mode_of, read_bytes
 from khepri.edits.namespaces import namespace_folders
 from khepri.repo.root import Repository
 
@@ -56,9 +56,15 @@ class Workspace:
         return self._proposed[path] if path in self._proposed else read_bytes(self.repository.root / path)
 
     def take(self, changes: ChangeSet) -> None:
-        """Lay a change over the files; it must have been made on what ``read`` returned."""
+        """Lay a change over the files; it must have been made on what ``read`` returned.
+
+        Raises:
+            EditRefusedError: A file on the disk is not what it was then, or cannot be read any more.
+        """
         for change in changes.files:
-            assert self.read(change.path) == change.before, f"{change.path} was changed from something else"
+            if self.read(change.path) != change.before:
+                assert change.path not in self._proposed, f"{change.path} was changed from something else"
+                raise changed_since(self.repository.root / change.path)
             self._first.setdefault(change.path, change.before)
             self._proposed[change.path] = change.after
         self._namespaces = None

@@ -172,11 +172,14 @@ def test_nothing_moves_out_of_the_repository(workspace: Workspace) -> None:
 
 def test_what_is_named_by_its_old_module_in_a_string_is_told(root: Path, workspace: Workspace) -> None:
     patched = 'from unittest import mock\n\nPATCH = mock.patch("pkg.net.fetch")\nOTHER = "pkg.net.fetcher"\n'
-    patched += """TEXT = "__import__('pkg.net').net.fetch()"\n"""
+    patched += """TEXT = "__import__('pkg.net').net.fetch()"\nENTRY = "fetch=pkg.net:fetch"\n"""
     (root / "test_net.py").write_text(patched, encoding="utf-8")
     workspace.repository.refresh()
     done = move(workspace, "pkg/net.py", "fetch", "pkg/new.py")
-    assert "pkg.net.fetch still stands in test_net.py:3, test_net.py:5, and is not there any more" in done.notes
+    assert (
+        "pkg.net.fetch still stands in test_net.py:3, test_net.py:5, test_net.py:6, and is not there any more"
+        in done.notes
+    )
 
 
 def test_a_file_that_is_no_valid_python_is_told(root: Path, workspace: Workspace) -> None:
@@ -479,3 +482,22 @@ def test_code_that_parses_and_does_not_compile_is_refused(root: Path) -> None:
     with pytest.raises(EditRefusedError) as caught:
         move(Workspace(Repository.open(root)), "odd.py", "other", "fine.py")
     assert caught.value.reason is Refusal.SYNTAX
+
+
+@pytest.mark.parametrize(
+    ("place", "is_told"),
+    [
+        ("tests/helpers.py", True),
+        ("tests/unit/conftest.py", True),
+        ("tests/conftest.py", False),
+        ("conftest.py", False),
+    ],
+)
+def test_a_fixture_that_moves_to_where_pytest_may_not_find_it_is_told(
+    tmp_path: Path, place: str, is_told: bool
+) -> None:
+    (tmp_path / "tests").mkdir()
+    fixture = "import pytest\n\n\n@pytest.fixture\ndef db():\n    return 1\n"
+    (tmp_path / "tests/test_db.py").write_text(f"{fixture}\n\ndef test(db): ...\n", encoding="utf-8")
+    done = move(Workspace(Repository.open(tmp_path)), "tests/test_db.py", "db", place)
+    assert any("see that db is found in" in note for note in done.notes) == is_told

@@ -258,3 +258,12 @@ def _read(nodes: list[ast.AST]) -> frozenset[str]:
         for node in ast.walk(top)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
     )
+
+
+def class_around(text: str, start_line: int, end_line: int) -> str:
+    """Return the class in whose body some lines stand, in none of its methods; empty if they stand elsewhere."""
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    scopes = (node for node in all_nodes(tree_of(text)) if isinstance(node, kinds))
+    around = [each for each in scopes if each.lineno < start_line and end_line <= (each.end_lineno or 0)]
+    innermost = max(around, key=lambda each: each.lineno, default=None)
+    return innermost.name if isinstance(innermost, ast.ClassDef) else ""

@@ -11,7 +11,7 @@ from khepri.edits.locate import Target, read_python, read_source
 from khepri.edits.moving.circles import refuse_circle
 from khepri.edits.moving.coroutines import with_waiting
 from khepri.edits.moving.extracted_name import check_extracted_name
-from khepri.edits.moving.extraction import called_on_class, misshapen, taken_away, unlike
+from khepri.edits.moving.extraction import called_on_class, class_around, misshapen, taken_away, unlike
 from khepri.edits.moving.module_attributes import asked_of
 from khepri.edits.moving.moved_meaning import notes_on_move
 from khepri.edits.moving.moving import moved
@@ -23,6 +23,7 @@ from khepri.edits.moving.redirection import (
     redirect_imports,
     without_gone_name,
 )
+from khepri.edits.python.fixtures import note_on_moved_fixture
 from khepri.edits.python.hidden_modules import refuse_hidden_modules
 from khepri.edits.python.imports import (
     Modules,
@@ -70,7 +71,7 @@ def move(workspace: Workspace, path: str, symbol: str, destination: str) -> Refa
     modules = Modules(workspace, changes)
     step = Move(target.name, modules.name(target.source.path), modules.name(place))
     public = notes_on_public_name(changes, step, target.source.path, place)
-    meaning = notes_on_move(workspace, changes, target, place)
+    meaning = (*notes_on_move(workspace, changes, target, place), *note_on_moved_fixture(target, place))
     return Refactoring(changes, (*notes, *named, *public, *elsewhere, *meaning))
 
 
@@ -116,9 +117,10 @@ def _named_still(workspace: Workspace, changes: ChangeSet, target: Target) -> li
     """Return a note on where what has moved is still named by its old module: in strings, which tests patch by."""
     module = Modules(workspace).name(target.source.path)
     name = f"{module}.{target.name}"
-    written = rf"{re.escape(name)}|from {re.escape(module)} import (?:[\w, ]*, )?{re.escape(target.name)}"
+    home, own = re.escape(module), re.escape(target.name)
+    written = rf"{home}[.:]{own}|from {home} import (?:[\w, ]*, )?{own}"
     # Behind a dot the module may be had from its package, however that is called there.
-    had = rf"\.{re.escape(module.rpartition('.')[2])}\.{re.escape(target.name)}" if "." in module else written
+    had = rf"\.{re.escape(module.rpartition('.')[2])}\.{own}" if "." in module else written
     pattern = re.compile(rf"(?:(?<![\w.])(?:{written})|{had})(?!\w)")
     after = {change.path: change.after for change in changes.files}
     places = []
@@ -151,6 +153,12 @@ def extract(workspace: Workspace, path: str, start_line: int, end_line: int, new
         start_line += 1
     while end_line > start_line and not lines[end_line - 1].strip():
         end_line -= 1
+    if owner := class_around(source.text, start_line, end_line):
+        raise EditRefusedError(
+            Refusal.NOT_POSSIBLE,
+            f"{source.path}:{start_line}-{end_line} stands in the body of the class {owner}, which runs as it is made",
+            "choose lines of one of its methods",
+        )
     plain = PlainLines(source.text)
     shown_as = workspace.fork()
     shown_as.take(

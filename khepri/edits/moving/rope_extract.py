@@ -62,6 +62,12 @@ class _Names(_FunctionInformationCollector):  # type: ignore[misc]
         if lineno <= self.end or not self._is_later_branch:
             super()._written_variable(name, lineno)
 
+    def _read_variable(self, name: str, lineno: int) -> None:
+        # What another branch binds may be as it was before the lines.
+        if self.start <= lineno <= self.end and name not in self.written:
+            self.read.add(name)
+        super()._read_variable(name, lineno)
+
     def _If(self, node: ast.If) -> None:
         self.visit(node.test)
         self._branches(node, node.body, node.orelse)

@@ -37,6 +37,7 @@ from khepri.edits.python.passed_keys import passed_places
 from khepri.edits.python.signature import Definition, Edit, edited, removal_of, split_arguments
 from khepri.edits.refusal import EditRefusedError, Refusal
 from khepri.edits.rename.captured import check_captured
+from khepri.edits.rename.class_patterns import is_pattern_keyword
 from khepri.edits.rename.filled_texts import notes_on_shown
 from khepri.edits.rename.loose_uses import notes_on_loose_uses, with_partials
 from khepri.edits.rename.rename import Refactoring, check_name, refuse_special
@@ -176,7 +177,9 @@ def rename_parameter(workspace: Workspace, path: str, symbol: str, old: str, new
         captured.update(dict.fromkeys(check_captured(forked, definitions, new)))
         for each in definitions:
             for used_path, place in found_uses(forked, each, old):
-                uses.setdefault(used_path, set()).add(place)
+                # ``case Box(size=1)`` looks at an attribute.
+                if not is_pattern_keyword(read_source(forked, used_path).text, place, old):
+                    uses.setdefault(used_path, set()).add(place)
             uses.setdefault(each.target.source.path, set()).update(places_in_cases(each, old))
         if any(old in each.keywords for each in definitions):
             # What rope does not follow: ``cls(...)``, and keys behind ``**``.

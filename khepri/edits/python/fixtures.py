@@ -29,6 +29,18 @@ def is_fixture(target: Target) -> bool:
     )
 
 
+def note_on_moved_fixture(target: Target, place: str) -> tuple[str, ...]:
+    """Return a note on a fixture that moves to where pytest may not find it for those that ask for it."""
+    folder, _, name = place.rpartition("/")
+    is_above = name == "conftest.py" and target.source.path.startswith(f"{folder}/".lstrip("/"))
+    if is_above or not is_fixture(target):
+        return ()
+    return (
+        f"pytest finds fixtures in the file of a test and in each conftest.py above it: see that {target.name} is "
+        f"found in {place}",
+    )
+
+
 def with_fixture_uses(workspace: Workspace, changes: ChangeSet, target: Target, new: str) -> ChangeSet:
     """Return a rename of a fixture with the tests and fixtures that ask for it.
 

@@ -25,14 +25,15 @@ class Leftover:
     """True in a comment or docstring, which no program reads."""
 
 
-def leftovers(text: str, name: str) -> tuple[Leftover, ...]:
+def leftovers(text: str, name: str, *, is_module: bool = False) -> tuple[Leftover, ...]:
     """Return where a name stands in strings and comments, in the order of the text.
 
-    A name that is also a word, such as ``get``, counts only where it is quoted, called or read in an example.
+    A name that is also a word, such as ``get``, counts only where it is quoted, called or read in an example; that of a
+    module also at the beginning of a dotted path.
     """
     if name not in text:
         return ()
-    pattern = name_pattern(name)
+    pattern = name_pattern(name, is_module=is_module)
     found = []
     for token, is_prose in _texts(text):
         for match in pattern.finditer(token.string):
@@ -40,13 +41,16 @@ def leftovers(text: str, name: str) -> tuple[Leftover, ...]:
     return tuple(found)
 
 
-def name_pattern(name: str) -> re.Pattern[str]:
+def name_pattern(name: str, *, is_module: bool = False) -> re.Pattern[str]:
     """Return what finds a name in a text: one that is also a word only where it is quoted, called or in an example."""
     word = re.escape(name)
     if "_" in name.strip("_") or name != name.lower():
         return re.compile(rf"(?<!\w){word}(?!\w)")
     in_example = rf"^[ \t]*(?:>>>|\.\.\.) .*(?<=[\w\])]\.){word}(?!\w)"
-    return re.compile(rf"(?<=[\"'`.]){word}(?=[\"'`(])|(?<!\w){word}(?=\()|{in_example}", re.MULTILINE)
+    is_quoted = rf"(?<=[\"'`.:]){word}(?=[\"'`(])"
+    if is_module:
+        is_quoted += rf"|(?<=[\"'`]){word}(?=(?:\.\w+)+[\"'`])"
+    return re.compile(rf"{is_quoted}|(?<!\w){word}(?=\()|{in_example}", re.MULTILINE)
 
 
 def _texts(text: str) -> Iterator[tuple[tokenize.TokenInfo, bool]]:

@@ -68,13 +68,18 @@ def notes_on_loose_uses(
         own = OwnCalls(workspace, changes, target).calls(with_bases=True)
         forwarded += [f"{path}:{call.lineno}" for path, call in own if may_pass(call, name)]
     notes = []
-    if (decorators := _taking_it(target)) and is_passed:
+    # What is reached through an object, such as ``app.get``, calls it for others.
+    if (decorators := _taking_it(target)) and (is_passed or any("." in each for each in decorators)):
         notes.append(f"{target.label} is handed on to {', '.join(decorators)}: see that nothing passes {name} there")
     if target.name == "__call__" and is_passed:
         owner = target.symbol.rpartition(".")[0]
         notes.append(f"an object of {owner} may be called by any name: see that nothing passes {name} there")
     if handed:
         notes.append(f"{target.label} is handed on at {shown(_sorted(handed))}: see that nothing passes {name} there")
+    if replaced := _replaced(workspace, changes, target, name):
+        notes.append(
+            f"{target.label} is replaced by its name at {shown(replaced)}: see that nothing takes {name} there"
+        )
     if is_passed and (called := _called_by_name(workspace, changes, target)):
         notes.append(
             f"{target.label} may be called by its name at {shown(called)}: see that nothing passes {name} there"
@@ -104,6 +109,15 @@ def _called_by_name(workspace: Workspace, changes: ChangeSet, target: Target) ->
         return []
     named = [f"{use.path}:{use.line}" for use in named_uses(workspace, target, changes) if not use.is_path]
     return _sorted([*named, *composed_places(workspace, changes, target, relatives(workspace, target))])
+
+
+def _replaced(workspace: Workspace, changes: ChangeSet, target: Target, name: str) -> list[str]:
+    """Return where tests put something in the place of a function, by its path, in files that name the parameter."""
+    files = workspace.fork()
+    files.take(changes)
+    word = re.compile(rb"\b%s\b" % name.encode())
+    uses = (use for use in named_uses(workspace, target, changes) if use.is_path)
+    return _sorted([f"{use.path}:{use.line}" for use in uses if word.search(files.read(use.path) or b"")])
 
 
 def _on_forwarding(places: list[str], target: Target, name: str) -> tuple[str, ...]:

@@ -15,6 +15,10 @@ from khepri.edits.rename.class_names import NAMES, is_shown, parents_in
 from khepri.edits.rename.rename_notes import shown
 from khepri.edits.workspace import Workspace
 
+_NAMING: Final = frozenset(
+    "asset command event flow group hook job listener op shared_task subcommand task tool".split()
+)
+"""Decorators of many libraries that call what they are given by its own name."""
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -22,7 +26,10 @@ def notes_on_own_name(workspace: Workspace, target: Target, new: str) -> tuple[s
     """Return notes on what is given what is renamed and reads its name: a decorator, a descriptor, a call, a loop."""
     handed, read = _handed_to(workspace, target) if not target.is_member else (set[str](), list[str]())
     called = {*_given_to(target), *handed}
-    notes = []
+    notes = [
+        f"@{ast.unparse(each)} may give it the name that it has: see who asks for {target.name}, which is {new} now"
+        for each in _naming(target)
+    ]
     if read:
         notes.append(
             f"the name of {target.name} is read at {shown(read)}, which is {new} now: see what is done with it"
@@ -99,6 +106,20 @@ def _given_to(target: Target) -> Iterator[str]:
                 | ast.AnnAssign(target=ast.Name(id=name), value=ast.Call(func=maker))
             ) if name == target.name and target.is_member:
                 yield called_name(maker)
+
+
+def _naming(target: Target) -> Iterator[ast.expr]:
+    """Yield the decorators of a definition that make it known by its name, as a command for one, if told no other."""
+    for node in all_nodes(parsed(target.source.data) or ast.Module([], [])):
+        if isinstance(node, (*_FUNCTIONS, ast.ClassDef)) and (node.name, node.end_lineno) == (
+            target.name,
+            target.end_line,
+        ):
+            for each in node.decorator_list:
+                call = each if isinstance(each, ast.Call) else None
+                is_named = call is not None and (call.args or any(word.arg == "name" for word in call.keywords))
+                if called_name(each) in _NAMING and not is_named:
+                    yield each
 
 
 def _reads_name(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> int | None:

@@ -282,7 +282,8 @@ def _renamed(
         if target is not None
         else note_on_module(workspace, changes, source.path, module)
     )
-    return Refactoring(changes, (*notes, *notes_on_rest(workspace, project, changes, source.path, old), *elsewhere))
+    rest = notes_on_rest(workspace, project, changes, source.path, old, is_module=target is None)
+    return Refactoring(changes, (*notes, *rest, *elsewhere))
 
 
 def check_name(name: str) -> None:

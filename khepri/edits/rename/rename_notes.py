@@ -17,7 +17,9 @@ from khepri.repo.text import decode, text_or_nothing
 _MOST_SHOWN: Final = 5
 
 
-def notes_on_rest(workspace: Workspace, project: RopeProject, changes: ChangeSet, path: str, name: str) -> list[str]:
+def notes_on_rest(
+    workspace: Workspace, project: RopeProject, changes: ChangeSet, path: str, name: str, *, is_module: bool
+) -> list[str]:
     """Return notes on what still holds a name: strings first, then comments, the nearest files first; broken files."""
     after = {change.path: change.after for change in changes.files}
     found, unread, notes = [], [], []
@@ -27,7 +29,7 @@ def notes_on_rest(workspace: Workspace, project: RopeProject, changes: ChangeSet
         if data is None:
             continue
         text = text_or_nothing(data)
-        found += [(each.is_prose, f"{file}:{each.line}") for each in leftovers(text, name)]
+        found += [(each.is_prose, f"{file}:{each.line}") for each in leftovers(text, name, is_module=is_module)]
         if data and not text:
             unread.append(file)
         elif file not in after and (fault := first_fault(file, text)) is not None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from khepri.edits.moving.refactor import extract
+from khepri.edits.refusal import EditRefusedError
 from khepri.edits.workspace import Workspace
 from khepri.repo.root import Repository
 
@@ -28,6 +29,9 @@ def outcomes(text: str) -> list[object]:
         ((3, 6), ["x = 0", "if v:", "    if w:", "        print(1)", "    x = 1", "return x"]),
         ((3, 6), ["x = 0", "try:", "    x = 1 // v", "except ZeroDivisionError:", "    print(1)", "return x"]),
         ((3, 6), ["x = 0", "for i in range(v):", "    if i > 5:", "        print(i)", "    x = i", "return x"]),
+        ((3, 3), ["n = 0", "n += 1", "if v:", "    n = 10", "return n"]),
+        ((3, 7), ["d = 0", "if v > 1:", "    d = 1", "x = v + 1", "if d:", "    x = 0", "return x"]),
+        ((3, 6), ["d = 5", "if v > 1:", "    d = 1", "if w:", "    print(d)", "return w"]),
         ((3, 4), ["if v:", "    x = w + 1", "    y = x", "else:", "    x = 3", "return x"]),
         ((3, 4), ["while v:", "    x = v", "    v = v - 1", "else:", "    x = 3", "return x"]),
     ],
@@ -40,3 +44,10 @@ def test_a_branch_around_or_behind_the_lines_changes_nothing(
     done = extract(Workspace(Repository.open(tmp_path)), "a.py", *lines, "part")
     assert "part(" in done.changes.files[0].new_text
     assert outcomes(done.changes.files[0].new_text) == outcomes(text)
+
+
+@pytest.mark.parametrize("lines", [(2, 3), (3, 3)])
+def test_what_runs_as_a_class_is_made_is_not_extracted(tmp_path: Path, lines: tuple[int, int]) -> None:
+    (tmp_path / "a.py").write_text("class A:\n    x = 1\n    y = x + 1\n", encoding="utf-8")
+    with pytest.raises(EditRefusedError, match="stands in the body of the class A, which runs as it is made"):
+        extract(Workspace(Repository.open(tmp_path)), "a.py", *lines, "part")

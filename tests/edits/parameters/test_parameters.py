@@ -395,3 +395,11 @@ def test_definitions_with_another_between_them_are_several(tmp_path: Path) -> No
     (tmp_path / "m.py").write_text("def f(a): ...\n\n\ndef g(): ...\n\n\ndef f(a, b): ...\n", encoding="utf-8")
     with pytest.raises(EditRefusedError, match=r"f is defined more than once in m\.py, at lines 1, 7"):
         rename_parameter(Workspace(Repository.open(tmp_path)), "m.py", "f", "a", "c")
+
+
+def test_a_class_pattern_looks_at_an_attribute_and_no_parameter(tmp_path: Path) -> None:
+    text = "class A:\n    def __init__(self, {0}):\n        self.name = {0}\n\n\ndef f(a):\n    match a:\n"
+    text += "        case A(name='x'):\n            return A({0}='y')\n"
+    (tmp_path / "m.py").write_text(text.format("name"), encoding="utf-8")
+    done = rename_parameter(Workspace(Repository.open(tmp_path)), "m.py", "A.__init__", "name", "label")
+    assert [each.new_text for each in done.changes.files] == [text.format("label")]

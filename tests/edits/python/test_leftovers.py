@@ -41,6 +41,8 @@ def test_strings_docstrings_and_comments_are_told_by_line_and_code_is_not() -> N
     [
         ('getattr(x, "get")', 1),
         ('x = "pkg.get"', 1),
+        ('x = "pkg.cli:get"', 1),
+        ('patch("get.url.of")', 0),
         ("# `get` and get() of it", 2),
         ('x = "get the url"', 0),
         ("# get it, forget() it", 0),
@@ -51,6 +53,11 @@ def test_strings_docstrings_and_comments_are_told_by_line_and_code_is_not() -> N
 )
 def test_a_name_that_is_a_word_counts_only_where_it_looks_like_a_name(text: str, count: int) -> None:
     assert len(leftovers(text, "get")) == count
+
+
+def test_a_module_counts_at_the_beginning_of_a_path_as_well() -> None:
+    text = 'patch("get.url.of", "forget.url", "get.url or")'
+    assert len(leftovers(text, "get", is_module=True)) == 1
 
 
 def test_text_that_is_no_python_is_read_as_far_as_it_goes() -> None:

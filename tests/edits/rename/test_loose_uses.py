@@ -154,3 +154,16 @@ def test_a_method_that_is_called_by_a_name_is_told_when_it_loses_a_parameter(tmp
     done = remove_parameter(Workspace(Repository.open(tmp_path)), "m.py", "A.on_key", "extra")
     told = "m.py A.on_key may be called by its name at m.py:6: see that nothing passes extra there"
     assert told in done.notes
+
+
+def test_what_tests_put_in_the_place_of_a_function_is_told_where_they_name_the_parameter(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text("def fmt(x, size):\n    return size\n")
+    (tmp_path / "test_m.py").write_text("def test(monkeypatch):\n    monkeypatch.setattr('m.fmt', lambda x, size: x)\n")
+    (tmp_path / "test_n.py").write_text("def test(monkeypatch):\n    monkeypatch.setattr('m.fmt', print)\n")
+    done = rename_parameter(Workspace(Repository.open(tmp_path)), "m.py", "fmt", "size", "width")
+    assert done.notes == ("m.py fmt is replaced by its name at test_m.py:2: see that nothing takes size there",)
+
+
+def test_what_an_object_decorates_may_be_passed_a_parameter_by_it(tmp_path: Path) -> None:
+    done = renamed(tmp_path, "from web import app\n\n\n@app.get('/')\ndef f(size=1):\n    return size\n")
+    assert done.notes == ("m.py f is handed on to @app.get('/'): see that nothing passes size there",)

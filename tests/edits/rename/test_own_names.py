@@ -49,3 +49,14 @@ def test_what_reads_the_name_is_told(tmp_path: Path, kinds: str, home: str, symb
 )
 def test_what_reads_no_name_or_that_of_another_is_not_told(tmp_path: Path, home: str) -> None:
     assert notes(tmp_path, REGISTER + "def other(f):\n    return f\n", home, "alpha") == ()
+
+
+@pytest.mark.parametrize("decorator", ["cli.command()", "app.task", "group(help='x')"])
+def test_a_decorator_that_makes_a_command_of_a_function_is_told(tmp_path: Path, decorator: str) -> None:
+    (note,) = notes(tmp_path, "", f"from web import app, cli, group\n\n\n@{decorator}\ndef alpha(): ...\n", "alpha")
+    assert note.endswith("may give it the name that it has: see who asks for alpha, which is omega now")
+
+
+@pytest.mark.parametrize("decorator", ["cli.command('alpha-one')", "app.task(name='first')"])
+def test_a_decorator_that_is_told_a_name_is_not(tmp_path: Path, decorator: str) -> None:
+    assert notes(tmp_path, "", f"from web import app, cli\n\n\n@{decorator}\ndef alpha(): ...\n", "alpha") == ()
