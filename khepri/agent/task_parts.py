@@ -34,8 +34,10 @@ _SHORT: Final = re.compile(
     re.IGNORECASE,
 )
 _RENAMING: Final = re.compile(rf"\brename\s+{_SHORT.pattern}", re.IGNORECASE)
-_FURTHER: Final = re.compile(rf"\s*(?:,|,?\s+and)\s+(?:rename\s+)?{_SHORT.pattern}", re.IGNORECASE)
-"""What may stand behind a rename: another one, with the verb or without."""
+_FURTHER: Final = re.compile(
+    rf"\s*(?:,|,?\s+and)\s+(?:rename\s+)?(?P<its>(?:its|their)\s+)?{_SHORT.pattern}", re.IGNORECASE
+)
+"""What may stand behind a rename: another one, with the verb or without, also of a member of what has been renamed."""
 _REPLACING: Final = re.compile(rf"\breplace\s+{_LEAD}{_OLD}\s+(?:by|with)\s+{_NEW}", re.IGNORECASE)
 _PARAMETER_RENAMING: Final = re.compile(
     r"\brename\s+(?:the\s+)?(?:parameter|argument|option|keyword)\s+[`'\"]?(?P<old>[A-Za-z_]\w*)\b.*?"
@@ -98,16 +100,18 @@ def _renames_apart(piece: str, known: set[str]) -> list[str]:
     said = _said_renaming(piece)
     if said is None:
         return [piece]
-    parts, start = [], 0
+    parts, start, owner = [], 0, ""
     known.add(said["new"])
     # "rename a to b and change to the folder" goes on with something else.
     while (further := _FURTHER.match(piece, said.end())) is not None and further["old"] in known:
         if further["new"].lower() in _NO_NEW_NAMES:
             break
-        parts.append(piece[start : said.end()])
-        start, said = further.start("old") - (piece[further.start("old") - 1] in "`'\""), further
+        parts.append(owner + piece[start : said.end()])
+        owner = f"{said['new']}." if further["its"] else ""
+        is_quoted = piece[further.start("old") - 1] in "`'\""
+        start, said = further.start("old") - (is_quoted and not owner), further
         known.add(said["new"])
-    parts.append(piece[start:])
+    parts.append(owner + piece[start:])
     return [parts[0], *(f"rename {part}" for part in parts[1:])]
 
 

@@ -67,6 +67,11 @@ def test_a_task_says_what_is_renamed_to_what(task: str, said: tuple[str, str] | 
             "Rename `Session` to `Talk`, the method `send` to `post`, and rename Talk to Chat everywhere",
             ["Rename `Session` to `Talk`", "rename `send` to `post`", "rename Talk to Chat everywhere"],
         ),
+        (
+            "rename class Session to Talk and its method `send` to `post`, tests included",
+            ["rename class Session to Talk", "rename Talk.send` to `post`, tests included"],
+        ),
+        ("rename Session to Talk and its method send to post", ["rename Session to Talk", "rename Talk.send to post"]),
         ("rename Session to Talk and change to the new style", None),
         ("rename Session to Talk and add a docstring", None),
         ("rename Session to Talk and Talk to the user about it", None),
@@ -74,6 +79,11 @@ def test_a_task_says_what_is_renamed_to_what(task: str, said: tuple[str, str] | 
 )
 def test_renames_in_one_sentence_are_parts(task: str, parts: list[str] | None) -> None:
     assert parts_of(task, FOUND) == tuple(parts or [task])
+
+
+def test_a_member_of_what_has_been_renamed_is_called_by_its_new_name() -> None:
+    _, part = parts_of("rename Session to Talk and its method `send` to `post`", FOUND)
+    assert renaming(part) == ("Talk.send", "post")
 
 
 @pytest.mark.parametrize(
