@@ -27,6 +27,8 @@ class Package:
     version: str
     needs: tuple[str, ...] = ()
     """What its tests import besides it and what it requires."""
+    without: tuple[str, ...] = ()
+    """Files of tests that say nothing of a change, as they measure time."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,12 @@ def load_packages(names: list[str]) -> list[Package]:
         SystemExit: One of them is not there.
     """
     tables = tomllib.loads(_PACKAGES.read_text(encoding="utf-8"))["package"]
-    known = {table["name"]: Package(table["name"], table["version"], tuple(table.get("needs", ()))) for table in tables}
+    known = {
+        table["name"]: Package(
+            table["name"], table["version"], tuple(table.get("needs", ())), tuple(table.get("without", ()))
+        )
+        for table in tables
+    }
     unknown = [name for name in names if name not in known]
     if unknown:
         raise SystemExit(f"no such package here: {', '.join(unknown)}; there are {', '.join(known)}")
@@ -87,6 +94,7 @@ class Workbench:
         """Run the tests of a copy, up to the first that fails or ``all_of_them``, ``without`` those named."""
         python = self._python if self._python.exists() else Path(sys.executable)
         leave_out = [word for name in without for word in ("--deselect", name)]
+        leave_out += [word for name in self.package.without for word in ("--ignore", name)]
         program = [str(python), "-m", "pytest", "-q", "--no-header", "--tb=short", "-rfE", "-p", "no:cacheprovider"]
         if not all_of_them:
             program.append("-x")
