@@ -1,15 +1,19 @@
 """What people are told of a changed parameter: where it may be passed, asked for or spoken of, and was left."""
 
+import ast
 import re
 from collections.abc import Collection
 from typing import Final
 
+from khepri.edits.change import ChangeSet
 from khepri.edits.locate import Target
 from khepri.edits.parameters.inferred_calls import InferredCalls
-from khepri.edits.python.class_relations import Classes, relatives
+from khepri.edits.python.class_relations import Class, Classes, relatives
+from khepri.edits.python.found_calls import is_builder
 from khepri.edits.python.signature import Definition
 from khepri.edits.python.super_uses import CONSTRUCTORS
 from khepri.edits.rename.look_alikes import taking_look_alikes
+from khepri.edits.rename.own_calls import OwnCalls
 from khepri.edits.rename.rename_notes import shown
 from khepri.edits.workspace import Workspace
 
@@ -67,6 +71,28 @@ def notes_on_meeting(workspace: Workspace, target: Target, name: str) -> tuple[s
         f"{shown(places)} {takes} {name} and {was} left: change it there too if {stands} for {target.label} or the "
         "other way round, without inheriting",
     )
+
+
+def notes_on_constructors_below(
+    workspace: Workspace, changes: ChangeSet, target: Target, old: str, new: str
+) -> tuple[str, ...]:
+    """Return a note on constructors that keep a parameter by which a base class makes objects of its own class."""
+    if not is_builder(target):
+        return ()
+    classes, owner = Classes(workspace), Class(target.source.path, target.symbol.rpartition(".")[0])
+    keeping = [
+        f"{one.path} {one.symbol}"
+        for one in sorted(classes.below(owner) - {owner}, key=lambda each: (each.path, each.symbol))
+        for each in getattr(classes.node(one), "body", [])
+        if isinstance(each, ast.FunctionDef) and each.name == target.name
+        if any(isinstance(taken, ast.arg) and taken.arg == old for taken in ast.walk(each.args))
+    ]
+    calls = OwnCalls(workspace, changes, target).calls() if keeping else ()
+    places = [f"{path}:{call.lineno}" for path, call in calls if any(each.arg == new for each in call.keywords)]
+    if not places:
+        return ()
+    takes = "takes" if len(keeping) == 1 else "take"
+    return (f"{shown(keeping)} {takes} {old} still, and may be what {shown(places)} makes: change it there too",)
 
 
 def notes_on_stand_ins(workspace: Workspace, target: Target) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from khepri.edits.parameters.guessed_calls import guessed_lines
 from khepri.edits.parameters.inferred_calls import InferredCalls
 from khepri.edits.parameters.parameter_docs import with_described
 from khepri.edits.parameters.parameter_notes import (
+    notes_on_constructors_below,
     notes_on_lookups,
     notes_on_meeting,
     notes_on_places,
@@ -209,7 +210,7 @@ def rename_parameter(workspace: Workspace, path: str, symbol: str, old: str, new
         notes += unresolved
         changes = with_partials(workspace, changes, target, old, new)
         notes += notes_on_loose_uses(workspace, changes, target, old, is_removed=False)
-    notes += notes_on_lookups(target, old)
+    notes += (*notes_on_lookups(target, old), *notes_on_constructors_below(workspace, changes, target, old, new))
     changes, left = with_described(changes, old, new)
     notes += on_prose(old, left)
     return finished(workspace, changes, notes, (old, new))

@@ -76,6 +76,8 @@ def notes_on_loose_uses(
         notes.append(f"an object of {owner} may be called by any name: see that nothing passes {name} there")
     if handed:
         notes.append(f"{target.label} is handed on at {shown(_sorted(handed))}: see that nothing passes {name} there")
+    if registered := _registered(workspace, target, name):
+        notes.append(f"{shown(registered)} is run for {target.label} by the type that it gets, and takes {name} still")
     if replaced := _replaced(workspace, changes, target, name):
         notes.append(
             f"{target.label} is replaced by its name at {shown(replaced)}: see that nothing takes {name} there"
@@ -109,6 +111,27 @@ def _called_by_name(workspace: Workspace, changes: ChangeSet, target: Target) ->
         return []
     named = [f"{use.path}:{use.line}" for use in named_uses(workspace, target, changes) if not use.is_path]
     return _sorted([*named, *composed_places(workspace, changes, target, relatives(workspace, target))])
+
+
+def _registered(workspace: Workspace, target: Target, name: str) -> list[str]:
+    """Return the functions that are registered for one of ``functools.singledispatch`` and take a parameter."""
+    if not any(
+        _last(ast.parse(each[1:], mode="eval").body).startswith("singledispatch") for each in _taking_it(target)
+    ):
+        return []
+    found = []
+    for path, _, tree, meant in _files(workspace, ChangeSet("", ()), target):
+        functions = (node for node in all_nodes(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+        for node in functions:
+            for each in node.decorator_list:
+                match each:
+                    case (
+                        ast.Attribute(value=of, attr="register")
+                        | ast.Call(func=ast.Attribute(value=of, attr="register"))
+                    ) if end_of(of) in meant:
+                        taken = (one.arg for one in ast.walk(node) if isinstance(one, ast.arg))
+                        found += [f"{path}:{node.lineno}"] * (name in taken)
+    return found
 
 
 def _replaced(workspace: Workspace, changes: ChangeSet, target: Target, name: str) -> list[str]:

@@ -229,6 +229,27 @@ def test_a_circle_by_way_of_other_modules_is_refused(tmp_path: Path) -> None:
         move(_repository(tmp_path, files), "pkg/net.py", "f", "pkg/goal.py")
 
 
+@pytest.mark.parametrize(
+    "start",
+    [
+        "try:\n    from .slow import crunch\nexcept ImportError:\n    crunch = None\n",
+        "import os\n\nif os.name:\n    from .slow import crunch\n",
+        "import contextlib\n\nwith contextlib.suppress(ImportError):\n    from .slow import crunch\n",
+    ],
+)
+def test_a_circle_through_an_import_that_may_run_is_refused(tmp_path: Path, start: str) -> None:
+    files = {"p/__init__.py": start, "p/slow.py": "def memo(f): return f\n\n\n@memo\ndef crunch(): ...\n"}
+    with pytest.raises(EditRefusedError, match="would import from each other"):
+        move(_repository(tmp_path, files), "p/slow.py", "memo", "p/__init__.py")
+
+
+def test_an_import_for_type_checkers_alone_makes_no_circle(tmp_path: Path) -> None:
+    start = "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    from .slow import crunch\n"
+    files = {"p/__init__.py": start, "p/slow.py": "def memo(f): return f\n\n\n@memo\ndef crunch(): ...\n"}
+    done = move(_repository(tmp_path, files), "p/slow.py", "memo", "p/__init__.py")
+    assert {each.path for each in done.changes.files} == {"p/__init__.py", "p/slow.py"}
+
+
 def test_a_circle_that_begins_with_the_import_of_a_module_is_refused(tmp_path: Path) -> None:
     files = {
         "pkg/net.py": "from pkg import goal\n\nA = 1\n\n\ndef f():\n    return A\n\n\ndef h():\n    return goal.g()\n",

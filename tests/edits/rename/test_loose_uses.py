@@ -167,3 +167,19 @@ def test_what_tests_put_in_the_place_of_a_function_is_told_where_they_name_the_p
 def test_what_an_object_decorates_may_be_passed_a_parameter_by_it(tmp_path: Path) -> None:
     done = renamed(tmp_path, "from web import app\n\n\n@app.get('/')\ndef f(size=1):\n    return size\n")
     assert done.notes == ("m.py f is handed on to @app.get('/'): see that nothing passes size there",)
+
+
+def test_what_is_registered_for_a_function_that_dispatches_is_told(tmp_path: Path) -> None:
+    text = "from functools import singledispatch\n\n\n@singledispatch\ndef f(x, size):\n    return size\n\n\n"
+    text += (
+        "@f.register\ndef _(x: list, size):\n    return size\n\n\n@f.register(str)\ndef _(x, width):\n    return 1\n"
+    )
+    assert "m.py:10 is run for m.py f by the type that it gets, and takes size still" in renamed(tmp_path, text).notes
+
+
+def test_a_constructor_below_that_a_base_class_may_call_is_told(tmp_path: Path) -> None:
+    text = "class B:\n    def __init__(self, size=1):\n        self.n = size\n\n    def copy(self):\n"
+    text += "        return self.__class__(size=self.n)\n\n\nclass A(B):\n    def __init__(self, size=2):\n"
+    text += "        super().__init__(size=size)\n"
+    done = renamed(tmp_path, text, "B.__init__")
+    assert "m.py A takes size still, and may be what m.py:6 makes: change it there too" in done.notes
