@@ -500,3 +500,13 @@ def test_a_fixture_that_moves_to_where_pytest_may_not_find_it_is_told(
     (tmp_path / "tests/test_db.py").write_text(f"{fixture}\n\ndef test(db): ...\n", encoding="utf-8")
     done = move(Workspace(Repository.open(tmp_path)), "tests/test_db.py", "db", place)
     assert any("see that db is found in" in note for note in done.notes) == is_told
+
+
+@pytest.mark.parametrize(
+    "look", ["getattr(home, 'on_' + n)", "getattr(home, n)", "vars(home)[n]", "getattr(home, f'on_{n}')()"]
+)
+def test_a_look_into_the_old_module_by_a_name_that_is_made_is_told(tmp_path: Path, look: str) -> None:
+    (tmp_path / "home.py").write_text("def on_key(): ...\n\n\ndef go(n): ...\n", encoding="utf-8")
+    (tmp_path / "use.py").write_text(f"import home\n\n\ndef find(n):\n    return {look}\n", encoding="utf-8")
+    done = move(Workspace(Repository.open(tmp_path)), "home.py", "on_key", "goal.py")
+    assert "use.py:5 looks in home for a name that may be on_key: it is in goal.py now" in done.notes

@@ -24,6 +24,7 @@ from khepri.repo.text import decode, text_or_nothing
 
 _CLASS_METHODS: Final = ("__new__", "__init_subclass__", "__class_getitem__")
 """Class methods that nothing says so of."""
+_FINISHING: Final = frozenset("all any dict frozenset join list max min set sorted sum tuple".split())
 _NESTED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -221,6 +222,36 @@ def _interrupted(made: Made) -> str:
     return ""
 
 
+def _parted(made: Made) -> str:
+    """Return which name the lines and the rest of their function can only share in one function."""
+    assert made.caller is not None
+    used = {each.id for each in ast.walk(made.caller) if isinstance(each, ast.Name)}
+    own = stored_in(made.function.body)
+    inner = [each for each in ast.walk(made.function) if isinstance(each, _NESTED) and each is not made.function]
+    inside = {id(node) for each in inner for node in ast.walk(each)}
+    for node in ast.walk(made.function):
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            shared = {*node.names} & used & ({*made.parameters, *own} if id(node) in inside else {*node.names})
+            if shared:
+                return f"the lines say whose {min(shared)} is, which is used beside them as well"
+    for node in ast.walk(made.caller):
+        if isinstance(node, ast.Call) and own:
+            called = bare_name(node.func)
+            if called in ("eval", "exec") or (called in ("locals", "vars", "dir") and not node.args):
+                return f"{called}() beside the lines may look for {min(own)}"
+    start = made.statement.lineno
+    early = [each for each in _unfinished(made.caller) if each.lineno < start]
+    late = _read([*early]) & own
+    return f"a generator before the lines reads {min(late)} later on" if late else ""
+
+
+def _unfinished(inside: ast.AST) -> list[ast.GeneratorExp]:
+    """Return the generator expressions that may be run to their end later than where they stand."""
+    calls = (node for node in ast.walk(inside) if isinstance(node, ast.Call) and bare_name(node.func) in _FINISHING)
+    done = {id(each) for call in calls for each in call.args}
+    return [each for each in ast.walk(inside) if isinstance(each, ast.GeneratorExp) and id(each) not in done]
+
+
 def _seen(made: Made) -> str:
     """Return which name a function inside shares with the lines, or the lines take away."""
     stored = stored_in(made.function.body) - {each for node in ast.walk(made.function) for each in _declared(node)}
@@ -233,6 +264,8 @@ def _seen(made: Made) -> str:
             return f"{bare_name(node.func)}() means the function that it stands in"
     if made.caller is None:
         return ""
+    if why := _parted(made):
+        return why
     for node in ast.walk(made.caller):
         if isinstance(node, _NESTED) and node is not made.caller and node is not made.function:
             shared = _read([node]) & stored
@@ -243,7 +276,7 @@ def _seen(made: Made) -> str:
         [each for each in ast.walk(made.caller) if getattr(each, "lineno", 0) > (made.statement.end_lineno or 0)]
     )
     inner = [each for each in ast.walk(made.function) if isinstance(each, _NESTED) and each is not made.function]
-    changed = _read([*inner]) & {*made.parameters, *stored} & later
+    changed = _read([*inner, *_unfinished(made.function)]) & {*made.parameters, *stored} & later
     return f"a function in the lines uses {min(changed)}, which changes after them" if changed else ""
 
 

@@ -37,6 +37,7 @@ from khepri.edits.python.rope_project import RopeProject
 from khepri.edits.python.trees import tree_of
 from khepri.edits.python.variables import find_definition_or_variable
 from khepri.edits.refusal import EditRefusedError, Refusal
+from khepri.edits.rename.composed_names import composed_places
 from khepri.edits.rename.rename import Refactoring, check_name
 from khepri.edits.rename.rename_notes import shown
 from khepri.edits.soundness import check_sound
@@ -71,6 +72,11 @@ def move(workspace: Workspace, path: str, symbol: str, destination: str) -> Refa
     modules = Modules(workspace, changes)
     step = Move(target.name, modules.name(target.source.path), modules.name(place))
     public = notes_on_public_name(changes, step, target.source.path, place)
+    if looked := composed_places(workspace, changes, target, ()):
+        looks = "looks" if len(looked) == 1 else "look"
+        named.append(
+            f"{shown(looked)} {looks} in {step.source} for a name that may be {target.name}: it is in {place} now"
+        )
     meaning = (*notes_on_move(workspace, changes, target, place), *note_on_moved_fixture(target, place))
     return Refactoring(changes, (*notes, *named, *public, *elsewhere, *meaning))
 

@@ -125,6 +125,8 @@ def _given_names(tree: ast.Module) -> Iterator[tuple[ast.expr, ast.expr, str]]:
                     pass
                 case ast.Subscript(value=ast.Call(func=ast.Name(id="globals")) as owner, slice=asked):
                     pass
+                case ast.Subscript(value=ast.Call(func=ast.Name(id="vars"), args=[owner]), slice=asked):
+                    pass
                 case ast.Call(
                     func=ast.Attribute(value=ast.Call(func=ast.Name(id="globals")) as owner), args=[asked, *_]
                 ):

@@ -51,3 +51,30 @@ def test_what_runs_as_a_class_is_made_is_not_extracted(tmp_path: Path, lines: tu
     (tmp_path / "a.py").write_text("class A:\n    x = 1\n    y = x + 1\n", encoding="utf-8")
     with pytest.raises(EditRefusedError, match="stands in the body of the class A, which runs as it is made"):
         extract(Workspace(Repository.open(tmp_path)), "a.py", *lines, "part")
+
+
+@pytest.mark.parametrize(
+    ("lines", "body", "why"),
+    [
+        ((2, 2), ["it = (v * x for x in [w])", "v += 1", "return list(it)"], "uses v, which changes after them"),
+        ((3, 3), ["it = (v * x for x in [w])", "v += 1", "return list(it)"], "a generator before the lines reads v"),
+        ((2, 5), ["n = 0", "def g():", "    nonlocal n", "    n += 1", "g()", "return n"], "whose n is"),
+        ((2, 3), ["global N", "N = v", "N += 1", "return N"], "whose N is"),
+        ((2, 2), ["b = v", "return '{b}'.format(**locals())"], r"locals\(\) beside the lines may look for b"),
+        ((2, 2), ["b = v", "return eval('b')"], r"eval\(\) beside the lines may look for b"),
+    ],
+)
+def test_what_only_one_function_can_share_is_not_parted(
+    tmp_path: Path, lines: tuple[int, int], body: list[str], why: str
+) -> None:
+    text = "def f(v, w):\n" + "".join(f"    {each}\n" for each in body)
+    (tmp_path / "a.py").write_text(text, encoding="utf-8")
+    with pytest.raises(EditRefusedError, match=why):
+        extract(Workspace(Repository.open(tmp_path)), "a.py", *lines, "part")
+
+
+def test_a_generator_that_is_run_at_once_is_extracted(tmp_path: Path) -> None:
+    text = "def f(v, w):\n    n = sum(v * x for x in [w])\n    v += 1\n    return n, v\n"
+    (tmp_path / "a.py").write_text(text, encoding="utf-8")
+    done = extract(Workspace(Repository.open(tmp_path)), "a.py", 2, 2, "part")
+    assert outcomes(done.changes.files[0].new_text) == outcomes(text)
