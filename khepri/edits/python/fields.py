@@ -17,14 +17,15 @@ from khepri.edits.python.inline_calls import end_of
 from khepri.edits.python.passed_keys import passed_names
 from khepri.edits.python.trees import all_nodes, tree_of
 
-_DECORATORS: Final = frozenset({"dataclass", "define", "frozen", "mutable", "attrs", "s", "attributes"})
+DECORATORS: Final = frozenset({"dataclass", "define", "frozen", "mutable", "attrs", "s", "attributes"})
+"""What makes the constructor of a class of its fields."""
 _DIRECT: Final = frozenset({"NamedTuple"})
 """Bases whose fields are those of the class itself alone."""
 _BASES: Final = frozenset({"BaseModel", "SQLModel", "Struct", "TypedDict", "dataclass_transform"})
 _MODELS: Final = frozenset({"DeclarativeBase", "Document", "Model"})
 """Bases whose fields need no annotation."""
 _FIELD_MAKERS: Final = frozenset({"attrib", "field", "ib"})
-_CONSTRUCTORS: Final = ("__init__", "__new__")
+CONSTRUCTORS: Final = ("__init__", "__new__")
 _PARTIAL: Final = ("partial", "partialmethod")
 _COPIED: Final = re.compile(r"\b(?:_?replace|evolve)\((?:[^()]|\([^()]*\))*\Z")
 
@@ -37,7 +38,7 @@ def is_argument(classes: Classes, target: Target) -> bool | None:
         return False
     is_annotated, is_assigned = _has_field(node.body, target.name)
     makers = [*node.decorator_list, *(each for each in node.bases if base_name(each) in _DIRECT)]
-    if any(base_name(each) in _DECORATORS | _DIRECT and not _says_no(each, "init") for each in makers):
+    if any(base_name(each) in DECORATORS | _DIRECT and not says_no(each, "init") for each in makers):
         return is_annotated and not _takes_it_itself(node.body, target.name)
     above = (found for each in classes.above(owner) if (found := classes.node(each)) is not None)
     if any(_takes_it_itself(each.body, target.name) for each in above):
@@ -64,24 +65,24 @@ def _has_field(body: Collection[ast.stmt], name: str) -> tuple[bool, bool]:
     for each in body:
         match each:
             case ast.AnnAssign(target=ast.Name(id=found), annotation=annotation, value=value) if found == name:
-                is_annotated = base_name(annotation) != "ClassVar" and not _says_no(value, "init")
+                is_annotated = base_name(annotation) != "ClassVar" and not says_no(value, "init")
             case ast.Assign(targets=[ast.Name(id=found)], value=value) if found == name:
                 is_assigned = True
-                is_annotated |= base_name(value) in _FIELD_MAKERS and not _says_no(value, "init")
+                is_annotated |= base_name(value) in _FIELD_MAKERS and not says_no(value, "init")
     return is_annotated, is_assigned
 
 
 def _takes_it_itself(body: Collection[ast.stmt], name: str) -> bool:
     """Tell if a class has a constructor that passes nothing of that name on to one made from the fields."""
     for each in body:
-        if isinstance(each, ast.FunctionDef) and each.name in _CONSTRUCTORS:
+        if isinstance(each, ast.FunctionDef) and each.name in CONSTRUCTORS:
             taken = {one.arg for one in ast.walk(each.args) if isinstance(one, ast.arg)}
             if each.args.kwarg is None or name in taken:
                 return True
     return False
 
 
-def _says_no(call: ast.expr | None, name: str) -> bool:
+def says_no(call: ast.expr | None, name: str) -> bool:
     """Tell if a call says ``name=False``."""
     given = call.keywords if isinstance(call, ast.Call) else []
     return any(

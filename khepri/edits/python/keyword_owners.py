@@ -12,13 +12,13 @@ from rope.base.pyobjects import AbstractClass, AbstractFunction
 from rope.base.pyobjectsdef import PyClass
 
 from khepri.edits.python.bare_names import base_name
+from khepri.edits.python.fields import DECORATORS, says_no
 from khepri.edits.python.parameter_scopes import ParameterScopes
 
 if TYPE_CHECKING:
     from rope.base.pyobjects import PyObject
     from rope.refactor.occurrences import Occurrence
 
-_DECORATORS: Final = frozenset({"dataclass", "attrs", "define", "frozen", "mutable", "s", "attributes"})
 _BASES: Final = frozenset({"NamedTuple", "TypedDict", "BaseModel", "Struct"})
 
 
@@ -58,15 +58,7 @@ def is_made(called: "PyObject") -> bool:
     if any(base_name(each) in _BASES for each in node.bases):
         return True
     for each in node.decorator_list:
-        if base_name(each) in _DECORATORS:
-            return not _says_no(each)
+        if base_name(each) in DECORATORS:
+            return not says_no(each, "init")
     above = called.get_superclasses()
     return next((is_made(each) for each in above if is_made(each) or "__init__" in each), False)
-
-
-def _says_no(decorator: ast.expr) -> bool:
-    """Tell if a decorator is told to make no constructor."""
-    given = decorator.keywords if isinstance(decorator, ast.Call) else []
-    return any(
-        each.arg == "init" and isinstance(each.value, ast.Constant) and each.value.value is False for each in given
-    )

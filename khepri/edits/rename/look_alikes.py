@@ -12,10 +12,10 @@ from khepri.edits.locate import Target
 from khepri.edits.python.bare_names import base_name
 from khepri.edits.python.calls import parameters_of
 from khepri.edits.python.class_relations import Class, Classes, Relative
+from khepri.edits.python.fields import CONSTRUCTORS
 from khepri.edits.rename.rename_notes import shown
 
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
-_CONSTRUCTORS: Final = ("__init__", "__new__")
 
 
 def notes_on_look_alikes(classes: Classes, target: Target, others: Collection[Relative]) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ def taking_look_alikes(
     Returns:
         Path and line of each.
     """
-    if not target.is_member or target.name in _CONSTRUCTORS:
+    if not target.is_member or target.name in CONSTRUCTORS:
         return ()
     own = Class(target.source.path, target.symbol.rpartition(".")[0])
     changed = classes.sharing_members(own, others) | {own}
@@ -121,7 +121,7 @@ def _uppermost(classes: Classes, found: Collection[Class]) -> Iterator[Class]:
 def _names(node: ast.ClassDef) -> Iterator[str]:
     for each in node.body:
         match each:
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if name not in _CONSTRUCTORS:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if name not in CONSTRUCTORS:
                 yield name
             case ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]):
                 if not name.startswith("__"):

@@ -12,6 +12,7 @@ from typing import Final
 from khepri.edits.change import ChangeSet, FileChange, change_set
 from khepri.edits.exact import replace_text
 from khepri.edits.locate import Target, find_python
+from khepri.edits.python.bare_names import called_name
 from khepri.edits.python.class_relations import relatives
 from khepri.edits.python.found_calls import is_builder
 from khepri.edits.python.imports import parsed
@@ -69,7 +70,8 @@ def notes_on_loose_uses(
         forwarded += [f"{path}:{call.lineno}" for path, call in own if may_pass(call, name)]
     notes = []
     # What is reached through an object, such as ``app.get``, calls it for others.
-    if (decorators := _taking_it(target)) and (is_passed or any("." in each for each in decorators)):
+    decorators = [f"@{ast.unparse(each)[:60]}" for each in _taking_it(target)]
+    if decorators and (is_passed or any("." in each for each in decorators)):
         notes.append(f"{target.label} is handed on to {', '.join(decorators)}: see that nothing passes {name} there")
     if target.name == "__call__" and is_passed:
         owner = target.symbol.rpartition(".")[0]
@@ -115,9 +117,7 @@ def _called_by_name(workspace: Workspace, changes: ChangeSet, target: Target) ->
 
 def _registered(workspace: Workspace, target: Target, name: str) -> list[str]:
     """Return the functions that are registered for one of ``functools.singledispatch`` and take a parameter."""
-    if not any(
-        _last(ast.parse(each[1:], mode="eval").body).startswith("singledispatch") for each in _taking_it(target)
-    ):
+    if not any(called_name(each).startswith("singledispatch") for each in _taking_it(target)):
         return []
     found = []
     for path, _, tree, meant in _files(workspace, ChangeSet("", ()), target):
@@ -246,14 +246,13 @@ def _on_variables(workspace: Workspace, changes: ChangeSet, name: str) -> list[s
     return _sorted([*found])
 
 
-def _taking_it(target: Target) -> list[str]:
+def _taking_it(target: Target) -> list[ast.expr]:
     """Return the decorators of a function that may pass it to somebody who calls it."""
     try:
         decorators = definitions_of_one(target)[0].node.decorator_list
     except EditRefusedError:
         return []
-    called = {each: each.func if isinstance(each, ast.Call) else each for each in decorators}
-    return [f"@{ast.unparse(each)[:60]}" for each, func in called.items() if _last(func) not in _HARMLESS]
+    return [each for each in decorators if _last(each.func if isinstance(each, ast.Call) else each) not in _HARMLESS]
 
 
 def _names(call: ast.Call, name: str) -> bool:

@@ -8,6 +8,7 @@ from typing import Final
 from khepri.edits.change import ChangeSet
 from khepri.edits.locate import Target, find_target
 from khepri.edits.python.class_relations import Class, Classes
+from khepri.edits.python.fields import CONSTRUCTORS
 from khepri.edits.python.imports import parsed
 from khepri.edits.python.inline_calls import end_of
 from khepri.edits.python.namesakes import Namesakes
@@ -18,7 +19,6 @@ from khepri.edits.rename.rename_notes import shown
 from khepri.edits.workspace import Workspace
 
 _OWN: Final = re.compile(rb"\bcls\s*\(|__class__\s*\(|\btype\s*\(")
-_CONSTRUCTORS: Final = ("__init__", "__new__")
 
 
 class OwnCalls:
@@ -56,7 +56,7 @@ class OwnCalls:
                         yield path, node
 
     def _has_constructor(self, one: Class) -> bool:
-        return any(self._classes.member(one, name) is not None for name in _CONSTRUCTORS)
+        return any(self._classes.member(one, name) is not None for name in CONSTRUCTORS)
 
 
 def notes_on_made(workspace: Workspace, changes: ChangeSet, target: Target, new: str) -> tuple[str, ...]:

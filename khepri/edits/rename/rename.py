@@ -164,8 +164,9 @@ def _renamed(
     passed: dict[str, None] = {}
     doubtful: dict[str, None] = {}
     inferred: dict[str, None] = {}
-    has_arguments = target is not None and is_argument(Classes(workspace), target) is not False
-    is_in_dictionary = target is not None and is_key(Classes(workspace), target)
+    classes = Classes(workspace)
+    has_arguments = target is not None and is_argument(classes, target) is not False
+    is_in_dictionary = target is not None and is_key(classes, target)
     foreign = Foreign(workspace)
     known = KnownUses(workspace, target, sharing, inference) if target is not None and target.is_member else None
 
@@ -196,14 +197,14 @@ def _renamed(
         if place in doubtful_ends(occurrence.resource.path, occurrence.tools.pymodule.source_code):
             doubtful[at] = None
             return False
-        is_argument = occurrence.is_function_keyword_parameter()
-        if is_argument and not copies_with(occurrence.tools.pymodule.source_code, occurrence.offset):
+        is_keyword = occurrence.is_function_keyword_parameter()
+        if is_keyword and not copies_with(occurrence.tools.pymodule.source_code, occurrence.offset):
             # An argument of a call that nobody knows belongs to something else, whoever else has the name.
             if has_arguments:
                 passed[at] = None
             return False
         before = occurrence.tools.pymodule.source_code[: occurrence.get_word_range()[0]]
-        if not is_argument and (is_in_dictionary or not before.rstrip().endswith(".")):
+        if not is_keyword and (is_in_dictionary or not before.rstrip().endswith(".")):
             # An attribute is used behind a dot; alone, it is a variable that rope does not know.
             return False
         if known is not None:
