@@ -72,7 +72,7 @@ def _lie_in(folder: str, *paths: str) -> bool:
 def _asked(data: bytes | None, path: str, module: str, modules: Modules) -> set[str]:
     """Return the names that the imports at the top of a file have of a module."""
     tree = parsed(data or b"")
-    top = [node for node in _imports(tree.body) if isinstance(node, ast.ImportFrom)] if tree is not None else []
+    top = [node for node in running_imports(tree.body) if isinstance(node, ast.ImportFrom)] if tree is not None else []
     package = modules.package(path)
     every = (each for star in (True, False) for each in imports_in(ast.Module([*top], []), package, is_star=star))
     return {each.name for each in every if each.module == module}
@@ -99,7 +99,7 @@ def _needed(data: bytes, path: str, modules: Modules) -> dict[str, bool]:
     tree = parsed(data)
     found: dict[str, bool] = {}
     around = modules.name(path).split(".")
-    top = [*_imports(tree.body)] if tree is not None else []
+    top = [*running_imports(tree.body)] if tree is not None else []
     imported = [(alias.name, False) for node in top if isinstance(node, ast.Import) for alias in node.names]
     package = modules.package(path)
     for each in (each for star in (True, False) for each in imports_in(ast.Module([*top], []), package, is_star=star)):
@@ -117,7 +117,7 @@ def _needed(data: bytes, path: str, modules: Modules) -> dict[str, bool]:
     return {other: is_name for other, is_name in paths.items() if other != path}
 
 
-def _imports(body: Sequence[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
+def running_imports(body: Sequence[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
     """Yield the imports that may run as a module is imported."""
     for statement in body:
         match statement:
@@ -125,9 +125,9 @@ def _imports(body: Sequence[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
                 yield statement
             case ast.If(test=test, body=inside, orelse=otherwise):
                 # What only a type checker looks at does not run.
-                yield from _imports(otherwise if bare_name(test) == "TYPE_CHECKING" else [*inside, *otherwise])
+                yield from running_imports(otherwise if bare_name(test) == "TYPE_CHECKING" else [*inside, *otherwise])
             case ast.Try(body=inside, handlers=handlers, orelse=otherwise, finalbody=last):
                 caught = (each for handler in handlers for each in handler.body)
-                yield from _imports([*inside, *caught, *otherwise, *last])
+                yield from running_imports([*inside, *caught, *otherwise, *last])
             case ast.With(body=inside):
-                yield from _imports(inside)
+                yield from running_imports(inside)

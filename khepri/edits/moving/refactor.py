@@ -23,6 +23,7 @@ from khepri.edits.moving.redirection import (
     redirect_imports,
     without_gone_name,
 )
+from khepri.edits.moving.type_only import refuse_type_only
 from khepri.edits.python.fixtures import note_on_moved_fixture
 from khepri.edits.python.hidden_modules import refuse_hidden_modules
 from khepri.edits.python.imports import (
@@ -71,6 +72,7 @@ def move(workspace: Workspace, path: str, symbol: str, destination: str) -> Refa
     elsewhere = note_on_place(workspace, changes, Modules(workspace).name(target.source.path), target.name)
     modules = Modules(workspace, changes)
     step = Move(target.name, modules.name(target.source.path), modules.name(place))
+    refuse_type_only(changes, modules, target.source.path, place)
     public = notes_on_public_name(changes, step, target.source.path, place)
     if looked := composed_places(workspace, changes, target, ()):
         looks = "looks" if len(looked) == 1 else "look"

@@ -243,6 +243,16 @@ def test_a_circle_through_an_import_that_may_run_is_refused(tmp_path: Path, star
         move(_repository(tmp_path, files), "p/slow.py", "memo", "p/__init__.py")
 
 
+def test_what_the_old_file_has_for_type_checkers_alone_is_not_imported_as_it_runs(tmp_path: Path) -> None:
+    head = "from __future__ import annotations\n\nTYPE_CHECKING = False\nif TYPE_CHECKING:\n    Number = float | str\n"
+    files = {"p/__init__.py": "", "p/a.py": f"{head}{{}}\n\ndef f(x: Number): ...\n", "p/b.py": ""}
+    plain = {path: text.format("") for path, text in files.items()}
+    with pytest.raises(EditRefusedError, match=r"p/b\.py would import Number, which p/a\.py has for type"):
+        move(_repository(tmp_path, plain), "p/a.py", "f", "p/b.py")
+    both = {path: text.format("else:\n    Number = object\n") for path, text in files.items()}
+    assert move(_repository(tmp_path, both), "p/a.py", "f", "p/b.py").changes.files
+
+
 def test_an_import_for_type_checkers_alone_makes_no_circle(tmp_path: Path) -> None:
     start = "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    from .slow import crunch\n"
     files = {"p/__init__.py": start, "p/slow.py": "def memo(f): return f\n\n\n@memo\ndef crunch(): ...\n"}
